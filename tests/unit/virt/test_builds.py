@@ -106,6 +106,34 @@ class RefusedRebuildTest(test_instance_records.RecordsTestCase):
         self.check(nova_exception.InstanceDeployFailure, 'host2')
         self.assertEqual('new', self.handed.image_ref)
 
+    def test_evacuation_with_volumes_is_planned_without_open_requests(self):
+        self.stub_out('nova_powervm.virt.refusals.check_build', mock.Mock())
+        host = mock.Mock(nodename='host2')
+        host.descriptions.allocated.return_value = spec.Wanted(self.uuid)
+        info = {'serial': 'v1', 'driver_volume_type': 'fibre_channel'}
+        disk = {'connection_info': info, 'boot_index': 0}
+        for profiles in ({}, {'accel:device_profile': 'a test'}):
+            self.handed.flavor.extra_specs = profiles
+            for disks in ([], [disk]):
+                host.reset_mock()
+                builds.Builds(host).check_rebuild(
+                    builds.BuildRequest(
+                        self.context,
+                        self.handed,
+                        None,
+                        None,
+                        [],
+                        {'block_device_mapping': disks},
+                    ),
+                    evacuate=True,
+                    preserve_ephemeral=False,
+                )
+                ((volumes,), _) = host.volumes.check_arrival.call_args
+                self.assertEqual(['v1'] * len(disks), [v.id for v in volumes])
+                self.assertEqual(
+                    bool(disks) and not profiles, host.lpars.check.called
+                )
+
 
 class SpawnTest(test_instance_records.RecordsTestCase):
     """What must hold before a build plans anything."""
