@@ -83,19 +83,21 @@ class Renewal:
         :raises exception.PowerVMError: Cinder refused or did not answer, or
             this host can connect no volume.
         """
-        paths = {
-            disk.volume_id: self._paths(disk['attachment_id'])
+        disks = [
+            disk
             for disk in driver.block_device_info_get_mapping(block_device_info)
             if disk.get('attachment_id')
+        ]
+        paths = {
+            disk.volume_id: self._paths(disk['attachment_id'])
+            for disk in disks
         }
         elsewhere = self._host.volumes.elsewhere(
             volumes.identify({**known, 'serial': volume_id})
             for volume_id, known in paths.items()
             if known
         )
-        for disk in driver.block_device_info_get_mapping(block_device_info):
-            if disk.volume_id not in paths:
-                continue
+        for disk in disks:
             known = paths[disk.volume_id]
             if known is None or disk.volume_id in elsewhere:
                 self._take_back(disk, is_gone=known is None)
