@@ -219,7 +219,14 @@ class ControlVerbsTest(base.EmulatorTestCase):
             ("'7'", 'advance_jobs', '7'),
             ('COMPLETED_OK', 'plan_job', 'PowerOn', 'no', 'COMPLETED_OK'),
             ("'Explode'", 'plan_job', 'Explode', 'no'),
-            ("'Migrate'", 'plan_job', 'Migrate', '', 'COMPLETED_OK', 'error'),
+            (
+                "'LUARecovery'",
+                'plan_job',
+                'LUARecovery',
+                '',
+                'FAILED_BEFORE_COMPLETION',
+                'error',
+            ),
             ("'asleep'", 'plan_job', 'PowerOn', '', 'COMPLETED_OK', 'asleep'),
         ):
             with (

@@ -176,9 +176,7 @@ class EmulatorCoverageTest(unittest.TestCase):
         self.assertEqual('served', self.job('VirtualIOServer', 'PowerOff'))
         self.assertEqual('served', self.job('LogicalPartition', 'CloseVterm'))
         for operation in ('Migrate', 'MigrateValidate', 'MigrateRecover'):
-            self.assertEqual(
-                'missing', self.job('LogicalPartition', operation)
-            )
+            self.assertEqual('served', self.job('LogicalPartition', operation))
         self.assertEqual(
             'missing', self.state('uom/Cluster/do/Create', 'job', 'Create')
         )

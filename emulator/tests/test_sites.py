@@ -13,11 +13,9 @@
 """Sites: several hosts that share storage pools."""
 
 import base64
-import unittest
 from concurrent import futures
 
 from pypowervm import exceptions
-from pypowervm.tasks import scsi_mapper
 from pypowervm.wrappers import storage
 
 from powervm_emulator import client as client_module
@@ -26,82 +24,26 @@ from powervm_emulator.core import errors
 
 from . import base
 from . import pools
+from . import sites
 
 ROUNDS = 5
 
 
-def world(number, **pool):
-    """Return the world of a host with two nodes.
-
-    :param pool: keys of the pool.
-    """
-    made = pools.world(**pool)
-    (system,) = made['systems']
-    system['name'] = f'host{number}'
-    system['serial'] = f'EMU000{number}'
-    system['partitions'].append(
-        {'name': 'vm', 'memory': 2048, 'processors': 1}
-    )
-    return made
-
-
-class SiteTestCase(base.EmulatorTestCase):
-    """Starts two hosts; attributes with 1 or 2 are of one of them."""
-
-    def setUp(self):
-        unittest.TestCase.setUp(self)
-        base.quieten(self)
-        self.site = fixture.Site([world(1), world(2)], event_wait=0)
-        self.addCleanup(self.site.stop)
-        self.site.start()
-        self.clients = [self.log_on(one) for one in self.site.emulators]
-        self.controls = [one.control for one in self.site.emulators]
-        self.client1, self.client2 = self.clients
-        self.control1, self.control2 = self.controls
-
-    def log_on(self, emulator):
-        adapter = base.adapter_for(emulator)
-        self.addCleanup(base.forget, adapter.session)
-        return pools.Client(adapter)
-
-    def pool(self, control):
-        return control.state()['clusters'][0]['pool']
-
-    def lpars(self, control):
-        """Return the partitions in the state, by name."""
-        found = control.state()['systems'][0]['partitions']
-        return {one['name']: one for one in found}
-
-    def lpar(self, control):
-        return self.lpars(control)['vm']
-
-    def cycle_power(self):
-        """Take the power from the first host and give it back."""
-        self.control1.power_off_system()
-        self.control1.power_on_system()
-
-    def map(self, client, control, unit):
-        """Map a unit to the partition of a host by one server."""
-        uuid = self.lpar(control)['uuid']
-        reference = storage.LU.bld_ref(client.adapter, unit.name, unit.udid)
-        scsi_mapper.add_vscsi_mapping(None, client.vios(), uuid, reference)
-
-
-class SerialTest(SiteTestCase):
+class SerialTest(sites.SiteTestCase):
     def test_hosts_of_one_serial_are_refused(self):
         before = self.control2.state()
         with self.assertRaisesRegex(
             errors.WorldError,
             "'host1' and 'host1' are both the machine 9009-22A.EMU0001",
         ):
-            self.control2.load_world(world(1))
+            self.control2.load_world(sites.world(1))
         self.assertEqual(before, self.control2.state())
-        other = world(1)
+        other = sites.world(1)
         other['systems'][0]['model'] = '22G'
         self.control2.load_world(other)
 
 
-class SharingTest(SiteTestCase):
+class SharingTest(sites.SiteTestCase):
     def test_hosts_have_one_pool_and_uuids_of_their_own(self):
         self.assertEqual(*(self.pool(one) for one in self.controls))
         self.assertEqual(*(one.cluster().uuid for one in self.clients))
@@ -185,7 +127,7 @@ class SharingTest(SiteTestCase):
             self.assertEqual(unit.udid, mapping.backing_storage.udid)
 
 
-class LoadingTest(SiteTestCase):
+class LoadingTest(sites.SiteTestCase):
     def test_reset_leaves_pool_and_other_host_alone(self):
         unit = self.client1.image(data=b'image')
         for client, control in zip(self.clients, self.controls, strict=True):
@@ -200,7 +142,7 @@ class LoadingTest(SiteTestCase):
     def test_pool_goes_with_the_last_host_that_has_it(self):
         self.client1.unit()
         for number, control in enumerate(self.controls, 1):
-            alone = world(number)
+            alone = sites.world(number)
             del alone['clusters']
             control.load_world(alone)
             if number == 1:
@@ -208,20 +150,20 @@ class LoadingTest(SiteTestCase):
                 self.assertEqual([], storage.SSP.get(self.client1.adapter))
                 self.assertEqual(2, len(self.client2.cluster().nodes))
                 self.assertEqual(1, len(self.client2.units()))
-        self.control1.load_world(world(1))
+        self.control1.load_world(sites.world(1))
         self.assertEqual([], self.pool(self.control1)['logical_units'])
 
     def test_contradicting_and_failing_worlds_change_nothing(self):
         self.client1.unit()
         before = [control.state() for control in self.controls]
-        renamed, failing = world(1), world(1, name='second')
+        renamed, failing = sites.world(1), sites.world(1, name='second')
         renamed['clusters'][0]['name'] = 'other'
         last = {'name': 'last', 'capacity': 1}
         failing['clusters'].append(
             {'name': 'last', 'nodes': ['nobody'], 'pool': last}
         )
         for message, changed in (
-            ('another way', world(1, capacity=11)),
+            ('another way', sites.world(1, capacity=11)),
             ('another way', renamed),
             ('nobody', failing),
         ):
@@ -229,10 +171,10 @@ class LoadingTest(SiteTestCase):
                 self.control1.load_world(changed)
         self.assertEqual(before, [one.state() for one in self.controls])
         with self.assertRaisesRegex(errors.WorldError, 'another way'):
-            fixture.Site([world(1), world(2, capacity=11)])
+            fixture.Site([sites.world(1), sites.world(2, capacity=11)])
 
     def test_pools_of_different_names_are_not_shared(self):
-        self.control2.load_world(world(2, name='own'))
+        self.control2.load_world(sites.world(2, name='own'))
         unit = self.client1.unit()
         self.assertEqual([], self.client2.units())
         path = f'/rest/api/uom/SharedStoragePool/{self.client1.pool().uuid}'
@@ -242,7 +184,7 @@ class LoadingTest(SiteTestCase):
         unit.delete()
 
 
-class StoppingTest(SiteTestCase):
+class StoppingTest(sites.SiteTestCase):
     def test_host_goes_on_when_its_peer_stops(self):
         unit = self.client1.image(data=b'image')
         self.map(self.client1, self.control1, unit)
@@ -256,7 +198,7 @@ class StoppingTest(SiteTestCase):
         seen.delete()
 
 
-class PowerTest(SiteTestCase):
+class PowerTest(sites.SiteTestCase):
     def test_host_without_power_answers_nobody(self):
         self.control1.power_off_system()
         with self.assertRaises(exceptions.ConnectionError):
@@ -366,7 +308,7 @@ class PowerTest(SiteTestCase):
             self.assertEqual(before, self.control1.state())
 
 
-class ConcurrencyTest(SiteTestCase):
+class ConcurrencyTest(sites.SiteTestCase):
     def test_hosts_change_the_pool_at_once(self):
         image = self.client1.image(data=b'image')
         with futures.ThreadPoolExecutor(2) as executor:

@@ -292,8 +292,8 @@ class RefusalTest(StateTestCase):
         text = self.state.read_text()
         for changed, words in (
             (
-                text.replace('state 3 ', 'state 4 ', 1),
-                'has version 4, and this program reads version 3',
+                text.replace('state 4 ', 'state 5 ', 1),
+                'has version 5, and this program reads version 4',
             ),
             (text[:-1], 'is damaged'),
             (text.replace('archive', 'Archive', 1), 'is damaged'),

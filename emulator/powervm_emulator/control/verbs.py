@@ -287,14 +287,22 @@ class Control(requests.Requests, terminals.Terminals):
         with self._host.changing():
             self._host.site.san = checked
 
-    def set_job_mode(self, mode: str) -> None:
+    def set_job_mode(self, mode: str, operation: str | None = None) -> None:
         """Choose how jobs that start from now on progress.
 
         :param mode: ``immediate`` or ``manual``.
+        :param operation: the only one that it is about, such as ``Migrate``,
+            whatever is said of all of them; None for all others.
         """
         arguments.check_choice('mode', mode, tuple(jobs_module.Mode))
+        known = {name for _, name in self._emulation.operations}
+        arguments.check_choice('operation', operation, tuple(sorted(known)))
         with self._host.condition:
-            self._emulation.jobs.mode = jobs_module.Mode(mode)
+            jobs = self._emulation.jobs
+            if operation is None:
+                jobs.mode = jobs_module.Mode(mode)
+            else:
+                jobs.modes[operation] = jobs_module.Mode(mode)
 
     def jobs(self) -> list[JSON]:
         """Return the jobs that clients have not deleted."""
@@ -334,8 +342,10 @@ class Control(requests.Requests, terminals.Terminals):
         :param message: the message of the failed job.
         :param status: the status of the failed job; with a state it can be
             ``COMPLETED_OK``, as of a start that fails only afterwards.
-        :param state: PartitionState then, for an operation of ``power``; None
-            for the one before the job.
+        :param state: PartitionState then, for an operation of ``power`` or
+            ``Migrate``; None for the one before the job. A migration leaves
+            the partition on both systems then, and its guest at the
+            destination if the state is ``not activated``.
         """
         finished = tuple(
             ending
@@ -347,7 +357,7 @@ class Control(requests.Requests, terminals.Terminals):
         arguments.check_choice('state', state, partition_module.STATES)
         known = {name for _, name in self._emulation.operations}
         if state:
-            known = set(power.BY_NAME)
+            known = {*power.BY_NAME, 'Migrate'}
         arguments.check_choice('operation', operation, tuple(sorted(known)))
         outcome = jobs_module.Outcome(
             jobs_module.Status(status), message, state or ''

@@ -79,6 +79,18 @@ class Operation:
         :raises JobError: the operation cannot be done.
         """
 
+    def proceed(self) -> bool:
+        """Do a stage of the operation; return whether it was the last.
+
+        :raises JobError: the operation failed.
+        """
+        return True
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether something else has ended the operation under way."""
+        return False
+
     def finish(self) -> dict[str, str]:
         """Do the operation and return its results by name.
 
@@ -164,6 +176,8 @@ class Jobs:
         self._planned: dict[str, collections.deque[Outcome]] = {}
         self.last = 1_000_000_000_000
         self.mode = Mode.IMMEDIATE
+        #: The modes of operations that have one of their own.
+        self.modes: dict[str, Mode] = {}
 
     def check_operation(self, kind: str, name: str) -> type[Operation]:
         """Return the class of an operation.
@@ -188,7 +202,7 @@ class Jobs:
             operation=type_(self._host, target, parameters),
         )
         self._jobs[job.id] = job
-        if self.mode is Mode.IMMEDIATE:
+        if self.modes.get(name, self.mode) is Mode.IMMEDIATE:
             self.advance(job, to_end=True)
         return job
 
@@ -241,7 +255,8 @@ class Jobs:
                 return
             steps[job.status](job)
             if not to_end:
-                return
+                break
+        self._end_stopped()
 
     def plan(self, name: str, outcome: Outcome) -> None:
         """Let the next job of an operation end in another way.
@@ -260,6 +275,7 @@ class Jobs:
         self.forget()
         self._planned.clear()
         self.mode = Mode.IMMEDIATE
+        self.modes.clear()
 
     def __iter__(self) -> Iterator[Job]:
         return iter(tuple(self._jobs.values()))
@@ -282,6 +298,8 @@ class Jobs:
             self._end_as_planned(job, planned.popleft())
             return
         try:
+            if not job.operation.proceed():
+                return
             job.results = job.operation.finish()
         except JobError as error:
             job.operation.abort()
@@ -290,14 +308,21 @@ class Jobs:
             self._end(job, Status.OK)
 
     def _end_as_planned(self, job: Job, outcome: Outcome) -> None:
-        job.operation.abort()
         if outcome.state:
             job.operation.leave(outcome.state)
+        else:
+            job.operation.abort()
         if outcome.status is Status.OK:
             job.results = {'returnCode': '0'}
             self._end(job, outcome.status)
         else:
             self._fail(job, outcome.status, outcome.message)
+
+    def _end_stopped(self) -> None:
+        """End the jobs that the end of another one has stopped."""
+        for job in self:
+            if job.status is Status.RUNNING and job.operation.is_stopped:
+                self._finish(job)
 
     def _end(self, job: Job, status: Status) -> None:
         job.status = status

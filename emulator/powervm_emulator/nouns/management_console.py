@@ -55,6 +55,20 @@ def build(
         host.add(resource.Resource(KIND, uuid, element))
 
 
+def public_keys(host: Host) -> set[str]:
+    """Return the key that a host logs on to others with."""
+    return {one.text('PublicSSHKey') for one in host.all(KIND)}
+
+
+def authorized_keys(host: Host) -> set[str]:
+    """Return the keys of those who may log on to a host."""
+    return {
+        str(node.text or '').strip()
+        for one in host.all(KIND)
+        for node in content.find_all(one.element, _KEY)
+    }
+
+
 def update(
     host: Host,
     console: resource.Resource,

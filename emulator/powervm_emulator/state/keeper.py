@@ -35,7 +35,7 @@ from powervm_emulator.core import resource
 from powervm_emulator.state import hosts
 
 Emulation = emulation_module.Emulation
-_VERSION = 3
+_VERSION = 4
 _HEAD = re.compile('powervm-emulator state ([0-9]+) ([0-9a-f]{64})')
 # What reading a document of another shape raises.
 _MALFORMED = (

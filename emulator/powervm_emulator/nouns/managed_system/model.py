@@ -39,6 +39,10 @@ MEMORY = 'AssociatedSystemMemoryConfiguration'
 PROCESSORS = 'AssociatedSystemProcessorConfiguration'
 CAPABILITIES = 'AssociatedSystemCapabilities'
 IO = 'AssociatedSystemIOConfiguration'
+_MIGRATION = 'SystemMigrationInformation'
+_MIGRATIONS = f'{_MIGRATION}/NumberOfActiveMigrationsInProgress'
+#: How many partitions can migrate at once.
+MOST_MIGRATIONS = f'{_MIGRATION}/MaximumActiveMigrations'
 _LINKS = {
     'LogicalPartition': 'AssociatedLogicalPartitions',
     'VirtualIOServer': 'AssociatedVirtualIOServers',
@@ -198,6 +202,17 @@ class System(resource.Resource):
     can_toggle_remote_restart = fields.boolean(REMOTE_RESTART_TOGGLE)
     #: Whether partitions can have a secure boot policy.
     can_boot_securely = fields.boolean(SECURE_BOOT)
+
+    #: Live migrations in progress, to it or from it, and the most.
+    migrations = fields.integer(_MIGRATIONS)
+    most_migrations = fields.integer(MOST_MIGRATIONS)
+
+    def count_migrations(self, number: int) -> bool:
+        """Say how many there are; return whether it is another number."""
+        changed = number != self.migrations
+        if changed:
+            self.put(_MIGRATIONS, number)
+        return changed
 
     def processor_limits(self, environment: str, kind: str) -> tuple[int, int]:
         """Return the desired and the maximum processors of a partition.

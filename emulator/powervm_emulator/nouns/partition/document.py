@@ -138,17 +138,17 @@ def set_state(
         becomes active.
     """
     boots |= partition.state == partition_module.NOT_ACTIVATED != state
-    if (
-        partition.state != state
-        or content.find(partition.element, 'Uptime') is None
-    ):
+    goes_on = {partition.state, state}.issubset(partition_module.WORKING)
+    if (partition.state != state and not goes_on) or content.find(
+        partition.element, 'Uptime'
+    ) is None:
         # No clock runs: a partition was always booted just now, unless its
         # world says otherwise.
         partition.put('Uptime', 0)
     partition.put('PartitionState', state)
     partition.put('ResourceMonitoringControlState', rmc_state)
     _set_address(partition)
-    running = state == partition_module.RUNNING
+    running = state in partition_module.WORKING
     partition.put('ReferenceCode', _reference(partition, state))
     dlpar = running and partition.can_change_when_active
     for resource in _DLPAR:
@@ -184,7 +184,7 @@ def _reference(partition: Partition, state: str) -> str:
     if state == partition_module.ERROR:
         number = content.integer(partition.element, 'PartitionID')
         return f'{_REFERENCE_FAILED} LP={number:05d}'
-    if state == partition_module.RUNNING:
+    if state in partition_module.WORKING:
         return REFERENCE_ON.get(partition.type, '')
     return REFERENCE_OFF
 

@@ -31,6 +31,9 @@ RUNNING = 'running'
 STARTING = 'starting'
 SHUTTING_DOWN = 'shutting down'
 ERROR = 'error'
+MIGRATING = 'migrating running'
+#: Those in which the guest works.
+WORKING = (RUNNING, MIGRATING)
 STATES = (
     NOT_ACTIVATED,
     RUNNING,
@@ -40,13 +43,17 @@ STATES = (
     'open firmware',
     ERROR,
     'migrating not active',
-    'migrating running',
+    MIGRATING,
     'hardware discovery',
     'suspended',
     'suspending',
     'resuming',
     'Unknown',
 )
+NOT_MIGRATING = 'Not_Migrating'
+MIGRATION_STARTS = 'Migration_Starting'
+MIGRATION_RUNS = 'Migration_In_Progress'
+MIGRATION_FAILED = 'Migration_Failed'
 ADDRESS = 'ResourceMonitoringIPAddress'
 MANAGEMENT = 'IsManagementPartition'
 RMC_ACTIVE = 'active'
@@ -82,6 +89,8 @@ class Partition(resource.Resource):
 
     :param system: the system that it is a partition of.
     :ivar address: of its RMC connection; empty if it has never had one.
+    :ivar is_shell: whether its guest is on another system, from which it has
+        not come yet or to which it has gone.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class Partition(resource.Resource):
         super().__init__(kind, uuid, element, parent=system)
         self.system = system
         self.address = self.text(ADDRESS)
+        self.is_shell = False
 
     name = fields.text('PartitionName')
     id = fields.integer('PartitionID')
@@ -101,6 +111,8 @@ class Partition(resource.Resource):
     type = fields.text('PartitionType')
     #: One of ``STATES``.
     state = fields.text('PartitionState')
+    #: ``NOT_MIGRATING`` or one of the next three constants.
+    migration_state = fields.text('MigrationState', NOT_MIGRATING)
     #: One of ``RMC_STATES``.
     rmc_state = fields.text('ResourceMonitoringControlState')
 

@@ -23,6 +23,7 @@ from powervm_emulator.nouns.fibre_channel import jobs as fibre_channel_jobs
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import described
 from powervm_emulator.nouns.partition import lifecycle
+from powervm_emulator.nouns.partition import migration
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import power
 from powervm_emulator.nouns.partition import quick_properties
@@ -66,7 +67,7 @@ NOUNS = (
         'partitions',
         described.SCHEMA,
         quick_properties.OF_LPARS,
-        {},
+        migration.BY_NAME,
     ),
     _noun(
         partition_module.VIOS,

@@ -13,6 +13,7 @@
 """What happens to partitions when a host loses its power, and later."""
 
 from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.partition import migration
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import power
 
@@ -33,6 +34,7 @@ def lose_power(host: Host) -> list[tuple[Partition, str]]:
             starting.append((partition, partition.rmc_state))
         off = partition_module.NOT_ACTIVATED
         power.set_state(host, partition, off, 'inactive')
+    migration.interrupt(host)
     return starting
 
 

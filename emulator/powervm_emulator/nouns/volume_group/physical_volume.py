@@ -36,6 +36,7 @@ _PATH = f'{VOLUMES}/{VOLUME}'
 AVAILABLE = 'AvailableForUsage'
 UDID = 'UniqueDeviceID'
 _MEGABYTES = 1024
+_SHARED = 'NoReserve'
 _NAME = re.compile('hdisk([0-9]{1,6})')
 Partition = partition_module.Partition
 
@@ -99,6 +100,11 @@ def _find(vios: Partition, path: str, value: str) -> content.Element | None:
 def is_free(volume: content.Element) -> bool:
     """Whether nobody has a disk."""
     return content.boolean(volume, AVAILABLE)
+
+
+def is_shared(volume: content.Element) -> bool:
+    """Whether several servers can have a disk open."""
+    return content.text(volume, 'ReservePolicy', _SHARED) == _SHARED
 
 
 def mark(element: content.Element, names: Container[str], free: bool) -> None:
