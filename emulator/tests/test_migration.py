@@ -12,15 +12,31 @@
 
 """Live migration between two hosts of a site, through pypowervm's tasks."""
 
+import contextlib
+import json
+import time
+from concurrent import futures
+
 from pypowervm import exceptions
 from pypowervm.tasks import management_console
 from pypowervm.tasks import migration
+from pypowervm.tasks import power
 from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network
 
+from powervm_emulator import app
+from powervm_emulator.core import errors
+from powervm_emulator.core import host as host_module
+from powervm_emulator.nouns.managed_system import model as system_module
+from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.state import hosts
+
 from . import sites
+
+Partition = partition_module.Partition
+System = system_module.System
 
 ADDRESS = '192.0.2.2'
 VLAN = 100
@@ -285,3 +301,232 @@ class StagesTest(MigrationTestCase):
 
     def test_recover_at_destination_after_guest_has_gone_on(self):
         self.recover_arrived(2, self.client2)
+
+    def test_guest_counts_on_at_one_side_at_any_time(self):
+        """What is on its disk is what the one guest has written."""
+        counts = [self.count() for _ in range(2)]
+        self.begin(stages=0)
+        for _ in range(3):
+            self.advance()
+            counts.append(self.count())
+        self.assertEqual([1, 2, 3, 4, 5], counts)
+        data = self.control2.contents(self.unit.udid)
+        self.assertEqual((5, b'image'), (data[4103], data[:5]))
+        self.control2.set_partition('vm', state='not activated')
+        self.control2.set_partition('vm', state='running')
+        self.assertEqual(1, self.count())
+
+    def count(self):
+        """Let the guest count where it is; return how far it has come."""
+        found = []
+        for control in self.controls:
+            with contextlib.suppress(errors.ControlError):
+                found.append(control.tick('vm'))
+        (one,) = found
+        self.assertEqual(self.unit.udid, one['udid'])
+        return one['count']
+
+    def test_partition_does_not_change_while_it_runs(self):
+        self.begin(stages=2)
+        adapter = network.CNA.get(self.client1.adapter, parent=self.vm)[0]
+        adapter.pvid = 7
+        for client in self.clients:
+            found = self.read(client)
+            found.name = 'other'
+            for change in (
+                found.update,
+                adapter.update,
+                lambda: power.power_off_progressive(self.vm),
+            ):
+                with self.assertRaisesRegex(
+                    exceptions.Error, 'migration is .Migration_In_Progress'
+                ):
+                    change()
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'stopped at the other system'
+        ):
+            migration.migrate_abort(self.read(self.client2))
+        self.advance()
+        self.assertEqual('COMPLETED_OK', self.job()[0])
+
+    def test_source_without_power_loses_the_guest(self):
+        for stages in (1, 2):
+            with self.subTest(stages=stages):
+                self.begin(stages)
+                self.control1.power_off_system()
+                off = 'not activated', 'Migration_Failed'
+                there = self.read(self.client2)
+                self.assertEqual(off, (there.state, there.migration_state))
+                with self.assertRaisesRegex(
+                    exceptions.JobRequestFailed, 'host1 does not answer'
+                ):
+                    migration.migrate_recover(there)
+                self.control1.power_on_system()
+                self.log_on_again()
+                self.assertEqual([off, off], self.states())
+                migration.migrate_recover(self.vm)
+                self.assertEqual(
+                    [('not activated', 'Not_Migrating'), None], self.states()
+                )
+                self.assertEqual([2, 0], self.storage())
+                self.control1.set_partition(
+                    'vm', state='running', rmc_state='active'
+                )
+
+    def log_on_again(self):
+        self.clients[0] = self.client1 = self.log_on(self.site.emulators[0])
+        self.vm = self.read(self.client1)
+
+    def test_destination_without_power_does_not_harm_the_guest(self):
+        for stages in (1, 2):
+            with self.subTest(stages=stages):
+                self.begin(stages)
+                self.control2.power_off_system()
+                here = self.read(self.client1)
+                self.assertEqual(
+                    ('running', 'Migration_Failed', 1000),
+                    (here.state, here.migration_state, here.uptime),
+                )
+                self.advance()
+                self.assertIn('has been stopped', self.job()[1])
+                with self.assertRaisesRegex(
+                    exceptions.JobRequestFailed, 'host2 does not answer'
+                ):
+                    migration.migrate_recover(here)
+                migration.migrate_recover(here, force=True)
+                self.control2.power_on_system()
+                self.clients[1] = self.client2 = self.log_on(
+                    self.site.emulators[1]
+                )
+                self.assertEqual(
+                    [
+                        ('running', 'Not_Migrating'),
+                        ('not activated', 'Migration_Failed'),
+                    ],
+                    self.states(),
+                )
+                with self.assertRaisesRegex(
+                    exceptions.JobRequestFailed, 'the uuid .* exists'
+                ):
+                    self.migrate(validate_only=True)
+                migration.migrate_recover(self.read(self.client2))
+                self.assert_as_before()
+
+    def test_emulator_that_is_killed_has_a_failed_migration(self):
+        self.begin(stages=2)
+        served = [one._application.emulation for one in self.site.emulators]
+        saved = json.loads(json.dumps(hosts.save(served)))
+        site = host_module.Site(0)
+        states = []
+        for number in range(2):
+            made = app.make_emulation(
+                username='',
+                password='',
+                seed=number,
+                event_wait=0,
+                site=site,
+                host_root=None,
+            )
+            self.addCleanup(made.close)
+            hosts.load(made, saved, number)
+            (found,) = (
+                one for one in made.host.of_type(Partition) if one.name == 'vm'
+            )
+            (system,) = made.host.of_type(System)
+            states.append(
+                (
+                    found.state,
+                    found.migration_state,
+                    found.is_shell,
+                    system.migrations,
+                )
+            )
+        self.assertEqual(
+            [
+                ('running', 'Migration_Failed', False, 0),
+                ('not activated', 'Migration_Failed', True, 0),
+            ],
+            states,
+        )
+
+
+class WaitingTest(MigrationTestCase):
+    def test_abort_ends_the_job_that_a_client_waits_for(self):
+        self.control1.set_job_mode('manual', 'Migrate')
+        with futures.ThreadPoolExecutor(1) as executor:
+            waiting = executor.submit(self.migrate)
+            while not self.control1.advance_jobs():
+                time.sleep(0.01)
+            other = self.log_on(self.site.emulators[0])
+            migration.migrate_abort(self.read(other))
+            with self.assertRaisesRegex(
+                exceptions.JobRequestFailed, 'has been stopped'
+            ):
+                waiting.result(30)
+
+
+class RefusalTest(MigrationTestCase):
+    """Each is refused before anything has changed."""
+
+    def assert_refused(self, message, **options):
+        """Assert that neither job migrates, and that nothing changes."""
+        before = [one.state()['systems'] for one in self.controls]
+        for validate_only in (True, False):
+            with self.assertRaisesRegex(exceptions.JobRequestFailed, message):
+                self.migrate(validate_only=validate_only, **options)
+        now = [one.state()['systems'] for one in self.controls]
+        self.assertEqual(before, now)
+
+    def test_parameters(self):
+        mac = self.adapters(self.client1)[0][0]
+        self.assert_refused('address is missing', tgt_mgmt_svr=None)
+        self.assert_refused("no pool 'big'", spp_id='big')
+        for message, mapping in (
+            ("'two/vios1/' is no mapping", 'two/vios1/'),
+            ("'3//' is no mapping", '3//'),
+            ("'3/vios1//x' is no mapping", '3/vios1//x'),
+            ("as in '3/vios9/'", '3/vios9/'),
+            ('adapter in the slot 17', '17//2'),
+            ('slot 2 of vios1 is taken', '3/vios1//2'),
+            ('vios3 does not see the unit image1', '3/vios3/'),
+        ):
+            with self.subTest(mapping=mapping):
+                self.assert_refused(message, virtual_scsi_mappings=[mapping])
+        for message, mapping in (
+            (f"'{mac}/x' is no mapping", f'{mac}/x'),
+            ('network adapter 00AA', '00AA/7'),
+            ('bridges the VLAN 7 on ETHERNET0', f'{mac}/7'),
+        ):
+            with self.subTest(mapping=mapping):
+                self.assert_refused(message, vlan_mappings=[mapping])
+
+    def test_destination(self):
+        for name in ('host1', 'host9'):
+            with self.assertRaisesRegex(
+                exceptions.JobRequestFailed, f'{name}.* no system to migrate'
+            ):
+                migration.migrate_lpar(self.vm, name, tgt_mgmt_svr=ADDRESS)
+        self.control2.power_off_system()
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'console 192.0.2.2 does not answer'
+        ):
+            self.migrate()
+
+    def test_key(self):
+        self.control2.reset()
+        self.assert_refused("does not let 'wlp' log on")
+
+    def test_partition(self):
+        self.control1.set_partition('vm', rmc_state='inactive')
+        self.assert_refused('HSCLA246 .* RMC connection is inactive')
+        self.control1.set_partition('vm', state='not activated')
+        self.assert_refused('Its state is not activated')
+
+    def test_all_problems_at_once(self):
+        self.control1.set_partition('vm', rmc_state='none')
+        for name in ('vios1', 'vios2', 'vios3'):
+            self.control2.set_partition(name, rmc_state='inactive')
+        self.assert_refused(
+            'connection is none.*host2 has no Virtual I/O Server to move it.*'
+            'vios1 does not answer.*vios2 does not answer'
+        )

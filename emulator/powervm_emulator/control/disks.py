@@ -26,11 +26,15 @@ from powervm_emulator.core import resource
 from powervm_emulator.core import san
 from powervm_emulator.nouns.fibre_channel import disks as fibre_channel
 from powervm_emulator.nouns.partition import model as partition_module
+from powervm_emulator.nouns.partition import operating_system
 from powervm_emulator.nouns.shared_storage_pool import logical_units
 from powervm_emulator.nouns.shared_storage_pool import model as storage_pool
+from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.volume_group import model as volume_group
 
 Host = host_module.Host
+#: How many bytes a guest's number has, the highest one first.
+COUNT_BYTES = 8
 LogicalUnit = storage_pool.LogicalUnit
 Partition = partition_module.Partition
 
@@ -58,6 +62,32 @@ def read(host: Host, udid: str, vios: str | int | None) -> bytes:
             f'{len(found)} contents have the UDID {udid!r}'
         )
     return found[0].path.read_bytes()
+
+
+def tick(host: Host, partition: Partition, offset: int) -> resource.JSON:
+    """Let a guest count one on, and write the number to its first disk.
+
+    :raises errors.ControlError: the guest does not work here.
+    """
+    if partition.is_shell or partition.state not in partition_module.WORKING:
+        raise errors.ControlError(
+            f'no guest works in {partition.name!r} of '
+            f'{partition.system.name!r}'
+        )
+    partition.count += 1
+    found = [
+        (mapping.client_slot or 0, mapping.udid, vios.uuid)
+        for vios in scsi_mapping.servers(partition, host)
+        for mapping in scsi_mapping.of(vios)
+        if mapping.client_uuid == partition.uuid.upper()
+        and mapping.kind in operating_system.DISKS
+    ]
+    udid = None
+    if found:
+        _, udid, vios_uuid = min(found)
+        data = base64.b64encode(partition.count.to_bytes(COUNT_BYTES)).decode()
+        write(host, udid, data, offset, vios_uuid)
+    return {'count': partition.count, 'udid': udid}
 
 
 def write(

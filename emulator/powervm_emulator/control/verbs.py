@@ -272,6 +272,27 @@ class Control(requests.Requests, terminals.Terminals):
         with self._host.changing():
             return disks.write(self._host, udid, data, offset, vios)
 
+    def tick(
+        self,
+        partition: str | int,
+        offset: int = 4096,
+        system: str | None = None,
+    ) -> JSON:
+        """Let the guest of a partition count one on.
+
+        It begins with 1 when it has booted, goes on over a migration, and
+        writes the number, eight bytes, to its first disk if it has one.
+
+        :param partition: UUID, name or id.
+        :param offset: of the number on the disk.
+        :returns: the ``count``, and the ``udid`` of the disk or None.
+        :raises errors.ControlError: the guest does not run on this host.
+        """
+        with self._host.changing():
+            target = lookup.system(self._host, system)
+            found = lookup.partition(self._host, partition, target)
+            return disks.tick(self._host, found, offset)
+
     def set_san(self, arrays: list[JSON]) -> None:
         """Say what the arrays are that the site's hosts can reach.
 

@@ -18,6 +18,7 @@ from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.core import san
+from powervm_emulator.nouns.partition import migration
 from powervm_emulator.state import resources
 
 JSON = resource.JSON
@@ -57,6 +58,10 @@ def load(emulation: Emulation, saved: JSON, number: int) -> None:
     host.site.san = san.San(saved['san'])
     host.random.setstate(resources.random_state(mine['random']))
     host.is_off = mine['is_off']
+    with host.changing():
+        # Their jobs are lost.
+        for partition in migration.under_way(host):
+            migration.fail(host, partition)
     emulation.world = mine['world']
     emulation.jobs.last = mine['last_job']
     emulation.starting = [

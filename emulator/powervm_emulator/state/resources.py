@@ -192,7 +192,7 @@ _FORMS: dict[type[resource.Resource], _Form] = {
         lambda saved, element, parent, _: partition_module.Partition(
             saved['kind'], saved['uuid'], element, parent
         ),
-        ('address', 'is_shell'),
+        ('address', 'is_shell', 'count'),
     ),
     volume_group.VolumeGroup: _Form(
         _plain(volume_group.VolumeGroup), ('last_number',)

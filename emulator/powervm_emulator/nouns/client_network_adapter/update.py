@@ -50,6 +50,7 @@ def create(host: Host, partition: Partition, body: Element) -> Adapter:
     :returns: the adapter; the host has chosen what the body leaves open.
     :raises errors.RestError: hardware would not; nothing has changed.
     """
+    rules.check_not_migrating(partition)
     rules.check_dynamic(partition, _WHAT)
     return build(host, partition, body)
 
@@ -83,6 +84,7 @@ def update(
     :raises errors.RestError: hardware would not; nothing has changed.
     """
     net_adapter.check_not_bridged(adapter)
+    rules.check_not_migrating(adapter.partition)
     _check_slot(adapter, body)
     adapter.merge_groups(body, groups)
     content.keep(body, adapter.element, _READ_ONLY)
@@ -108,6 +110,7 @@ def delete(host: Host, adapter: Adapter) -> None:
         adapter of a bridge.
     """
     net_adapter.check_not_bridged(adapter)
+    rules.check_not_migrating(adapter.partition)
     rules.check_dynamic(adapter.partition, _WHAT)
     drop(host, adapter)
     net_adapter.settle_networks(host, adapter.partition.system)

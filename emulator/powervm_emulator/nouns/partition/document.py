@@ -145,6 +145,8 @@ def set_state(
         # No clock runs: a partition was always booted just now, unless its
         # world says otherwise.
         partition.put('Uptime', 0)
+    if boots:
+        partition.count = 0
     partition.put('PartitionState', state)
     partition.put('ResourceMonitoringControlState', rmc_state)
     _set_address(partition)

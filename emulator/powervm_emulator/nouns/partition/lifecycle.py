@@ -148,6 +148,7 @@ def update(
     :param body: the full content, less the parts of other groups.
     :raises errors.RestError: hardware would not; nothing changed.
     """
+    rules.check_not_migrating(partition)
     partition.merge_groups(body, groups)
     content.keep(body, partition.element, _KEPT)
     _restore(body, partition.element)
@@ -183,9 +184,11 @@ def delete(host: Host, partition: Partition) -> None:
 
     Its mappings stay, as orphans.
 
-    :raises errors.Refused: it is active, or has a disk of one that is.
+    :raises errors.Refused: it is active, or has a disk of one that is, or
+        its migration is not over.
     """
     rules.check_not_active(partition)
+    rules.check_not_migrating(partition)
     scsi_mapping.check_clients_are_off(host, partition)
     for child in host.of_type(resource.Resource, partition):
         host.remove(child)

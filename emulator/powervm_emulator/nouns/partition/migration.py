@@ -98,7 +98,7 @@ class Migrate(jobs.Operation):
     def finish(self) -> dict[str, str]:
         """See the base class."""
         self._check()
-        self._shell.is_shell, self.target.is_shell = False, True
+        self._go_on()
         running = partition_module.RUNNING
         with self._plan.host.changing():
             _set(self._plan.host, self._shell, running, _NOT)
@@ -120,7 +120,7 @@ class Migrate(jobs.Operation):
             return
         if state == partition_module.NOT_ACTIVATED:
             self.proceed()
-            self._shell.is_shell, self.target.is_shell = False, True
+            self._go_on()
         _fail(self.host, self.target)
         power.set_state(self.host, self.target, state, self.target.rmc_state)
 
@@ -128,6 +128,11 @@ class Migrate(jobs.Operation):
     def is_stopped(self) -> bool:
         """See the base class."""
         return self.target.migration_state not in _UNDER_WAY
+
+    def _go_on(self) -> None:
+        """Let the guest go on at the destination."""
+        self._shell.is_shell, self.target.is_shell = False, True
+        self._shell.count = self.target.count
 
     def _check(self) -> None:
         """Refuse to go on with what something else has ended.
@@ -189,9 +194,17 @@ class MigrateRecover(jobs.Operation):
 
 def interrupt(host: Host) -> None:
     """Let the migrations of a host that has lost its power fail."""
-    for partition in host.of_type(Partition):
-        if partition.migration_state in _UNDER_WAY:
-            _fail(host, partition)
+    for partition in under_way(host):
+        _fail(host, partition)
+
+
+def under_way(host: Host) -> list[Partition]:
+    """Return the partitions that migrate to or from a host."""
+    return [
+        partition
+        for partition in host.of_type(Partition)
+        if partition.migration_state in _UNDER_WAY
+    ]
 
 
 def _make_shell(plan: Plan, partition: Partition) -> Partition:
@@ -320,12 +333,16 @@ def _settle(host: Host, partition: Partition) -> None:
 def _fail(host: Host, partition: Partition) -> None:
     """Leave a partition where its guest is, if that lives, and its shell."""
     for other, found in _pair(host, partition):
-        lives = not found.is_shell and not other.is_off
-        state = partition_module.RUNNING
-        if not lives:
-            state = partition_module.NOT_ACTIVATED
         with other.changing():
-            _set(other, found, state, _FAILED)
+            fail(other, found)
+
+
+def fail(host: Host, partition: Partition) -> None:
+    """Let a migration fail for one of its systems."""
+    state = partition_module.RUNNING
+    if partition.is_shell or host.is_off:
+        state = partition_module.NOT_ACTIVATED
+    _set(host, partition, state, _FAILED)
 
 
 def _remove(host: Host, shell: Partition) -> None:
@@ -374,10 +391,7 @@ def _set(
 def _count(host: Host, partition: Partition) -> None:
     """Write how many migrations of its system are in progress."""
     system = partition.system
-    number = sum(
-        one.migration_state in _UNDER_WAY
-        for one in host.of_type(Partition, system)
-    )
+    number = [one.system for one in under_way(host)].count(system)
     if system.count_migrations(number):
         host.touch(system)
 

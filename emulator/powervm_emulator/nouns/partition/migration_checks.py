@@ -92,6 +92,9 @@ def plan(
     :raises JobError: it cannot; the message has all reasons.
     """
     there, system = _destination(host, partition, parameters)
+    pool_id = parameters.get('SharedProcPoolID', '0')
+    if not content.is_whole(pool_id):
+        raise JobError(f'{system.name} has no pool {pool_id!r}.')
     problems = [
         *_of_partition(partition),
         *_of_systems((host, partition.system), (there, system)),
@@ -105,7 +108,6 @@ def plan(
             f'The partition {partition.name} cannot migrate from '
             f'{partition.system.name} to {system.name}. {" ".join(problems)}'
         )
-    pool_id = parameters.get('SharedProcPoolID', '0')
     return Plan(there, system, tuple(ports.found), servers.found, pool_id)
 
 
@@ -171,6 +173,9 @@ def _of_partition(partition: Partition) -> Iterator[str]:
         )
     if partition.boolean('MigrationDisable'):
         yield 'Its migration is disabled.'
+    status = partition.text('MigrationStorageViosDataStatus')
+    if status.endswith('Failed'):
+        yield f'The data of its storage have the state {status}.'
     slots = {
         slot.drc_index
         for slot in partition.system.slots()
@@ -362,6 +367,8 @@ class _Servers(_Part):
         self.found: dict[int, Server] = {}
         self._vioses = list(_vioses(self._there, self._system))
         named = dict(map(self._named, self._list('VirtualSCSIMappings')))
+        for vios in scsi_mapping.servers(self._partition, self._host):
+            self.problems += _fibre_channel(vios, self._partition)
         slots: dict[int, list[Mapping]] = {}
         for mapping in mappings(self._host, self._partition):
             slots.setdefault(mapping.client_slot or 0, []).append(mapping)
@@ -378,7 +385,8 @@ class _Servers(_Part):
     def _named(self, text: str) -> tuple[int, Server]:
         """Return what ``slot/name/id[/slot]`` says."""
         slot, name, number, at, *more = [*text.split('/'), '', '', ''][:5]
-        if not content.is_whole(slot) or not (name or number) or any(more):
+        whole = content.is_whole(slot) and content.is_whole(at or '0')
+        if not whole or not (name or number) or any(more):
             raise JobError(f'{text!r} is no mapping of an adapter.')
         for vios in self._vioses:
             if name in ('', vios.name) and number in ('', str(vios.id)):
@@ -421,6 +429,13 @@ class _Servers(_Part):
                 yield f'{vios.name} does not see the unit {mapping.name}.'
         elif mapping.kind == scsi_mapping.VOLUME:
             yield from _unseen_volume(self._there, vios, mapping.udid)
+
+
+def _fibre_channel(vios: Partition, partition: Partition) -> Iterator[str]:
+    path = f'{scsi_mapping.FIBRE_CHANNEL}/*'
+    for element in content.find_all(vios.element, path):
+        if Mapping(element).client_uuid == partition.uuid.upper():
+            yield f'It has a virtual Fibre Channel adapter of {vios.name}.'
 
 
 def _staying(mapping: Mapping) -> Iterator[str]:

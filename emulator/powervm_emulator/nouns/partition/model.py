@@ -91,6 +91,7 @@ class Partition(resource.Resource):
     :ivar address: of its RMC connection; empty if it has never had one.
     :ivar is_shell: whether its guest is on another system, from which it has
         not come yet or to which it has gone.
+    :ivar count: how far its guest has counted since it was booted.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Partition(resource.Resource):
         self.system = system
         self.address = self.text(ADDRESS)
         self.is_shell = False
+        self.count = 0
 
     name = fields.text('PartitionName')
     id = fields.integer('PartitionID')

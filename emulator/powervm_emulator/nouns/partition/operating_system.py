@@ -29,7 +29,8 @@ AIX_RECORD = bytes.fromhex('C9C2D4C1')
 AIX = 'AIX 7.3 7300-02-01-2346'
 LINUX = 'Linux/Red Hat 5.14.0-503.11.1.el9_5.ppc64le 9.5'
 
-_DISKS = (scsi_mapping.DISK, scsi_mapping.UNIT, scsi_mapping.VOLUME)
+#: The kinds of storage that a guest can boot from.
+DISKS = (scsi_mapping.DISK, scsi_mapping.UNIT, scsi_mapping.VOLUME)
 
 
 def show(host: Host, partition: Partition) -> None:
@@ -62,7 +63,7 @@ def boots_aix(host: Host, partition: Partition) -> bool:
         for vios in scsi_mapping.servers(partition, host)
         for mapping in scsi_mapping.of(vios)
         if mapping.client_uuid == partition.uuid.upper()
-        and mapping.kind in _DISKS
+        and mapping.kind in DISKS
         and (found := disk_contents.begin(host, vios, mapping, length))
     ]
     begun.sort(key=operator.itemgetter(0))

@@ -14,6 +14,7 @@
 
 from typing import ClassVar
 
+from powervm_emulator.core import errors
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.nouns.partition import document
@@ -21,6 +22,7 @@ from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import operating_system
 from powervm_emulator.nouns.partition import ownership
 from powervm_emulator.nouns.partition import rmc
+from powervm_emulator.nouns.partition import rules
 from powervm_emulator.nouns.shared_storage_pool import usage
 
 Partition = partition_module.Partition
@@ -45,6 +47,10 @@ class _PowerOperation(jobs_module.Operation):
     during: ClassVar[str]
 
     def start(self) -> None:
+        try:
+            rules.check_not_migrating(self.target)
+        except errors.RestError as error:
+            raise JobError(error.message) from error
         self.check()
         self._before = (self.target.state, self.target.rmc_state)
 

@@ -283,6 +283,18 @@ def check_not_active(partition: Partition) -> None:
         )
 
 
+def check_not_migrating(partition: Partition) -> None:
+    """A partition does not change until its migration is over.
+
+    One that has failed is over when it has been recovered.
+    """
+    if partition.migration_state != partition_module.NOT_MIGRATING:
+        raise errors.Refused(
+            f'The partition {partition.name!r} cannot be changed: the state '
+            f'of its migration is {partition.migration_state!r}.'
+        )
+
+
 def check_dynamic(partition: Partition, what: str) -> None:
     """An active partition can be changed only if its guest takes part."""
     if partition.is_active and not partition.can_change_when_active:
