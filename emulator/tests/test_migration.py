@@ -13,18 +13,24 @@
 """Live migration between two hosts of a site, through pypowervm's tasks."""
 
 import contextlib
+import io
 import json
 import time
 from concurrent import futures
 
 from pypowervm import exceptions
+from pypowervm.tasks import hdisk
 from pypowervm.tasks import management_console
 from pypowervm.tasks import migration
 from pypowervm.tasks import power
+from pypowervm.tasks import scsi_mapper
+from pypowervm.tasks import storage as storage_tasks
+from pypowervm.tasks import vopt
 from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network
+from pypowervm.wrappers import storage
 
 from powervm_emulator import app
 from powervm_emulator.core import errors
@@ -33,6 +39,7 @@ from powervm_emulator.nouns.managed_system import model as system_module
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.state import hosts
 
+from . import san
 from . import sites
 
 Partition = partition_module.Partition
@@ -40,6 +47,7 @@ System = system_module.System
 
 ADDRESS = '192.0.2.2'
 VLAN = 100
+SIZE = {'memory': 2048, 'processors': 1}
 
 
 def world(number):
@@ -53,8 +61,7 @@ def world(number):
             {
                 'name': 'vm',
                 'id': 9,
-                'memory': 2048,
-                'processors': 1,
+                **SIZE,
                 'state': 'running',
                 'rmc_state': 'active',
                 'uptime': 1000,
@@ -79,9 +86,13 @@ class MigrationTestCase(sites.SiteTestCase):
         self.vm = self.read(self.client1)
         for vios in ('vios1', 'vios2'):
             self.client1.map(self.vm, self.unit, vios)
+        self.authorize()
+        self.start = [one.state()['systems'] for one in self.controls]
+
+    def authorize(self):
+        """Let the first host log on to the second one."""
         key = management_console.get_public_key(self.client1.adapter)
         management_console.add_authorized_key(self.client2.adapter, key)
-        self.start = [one.state()['systems'] for one in self.controls]
 
     def read(self, client):
         """Read and return the partition of a host, None without one."""
@@ -103,8 +114,7 @@ class MigrationTestCase(sites.SiteTestCase):
     def disks(self, client):
         """Return slots, addresses and servers of the partition's disks."""
         return {
-            one.client_adapter.lpar_slot_num: (
-                one.target_dev.lua,
+            (one.client_adapter.lpar_slot_num, one.target_dev.lua): (
                 one.backing_storage.udid,
                 vios,
             )
@@ -117,7 +127,7 @@ class MigrationTestCase(sites.SiteTestCase):
 class MoveTest(MigrationTestCase):
     def test_partition_moves_with_all_it_has(self):
         before = self.disks(self.client1), self.adapters(self.client1)
-        slots = sorted(before[0])
+        slots = sorted(slot for slot, _ in before[0])
         mappings = [f'{slots[0]}/vios1/', f'{slots[1]}/vios2/']
         self.migrate(virtual_scsi_mappings=mappings)
         self.assertIsNone(self.read(self.client1))
@@ -150,6 +160,27 @@ class MoveTest(MigrationTestCase):
             for one in self.client1.vios(vios).scsi_mappings
         ]
         self.assertEqual([], orphans)
+
+    def test_vlans_are_mapped_and_need_no_bridge_if_that_is_said(self):
+        ((mac, slot, _),) = self.adapters(self.client1)
+        mapping = [f'{mac}/7/8 9']
+        self.migrate(vlan_mappings=mapping, vlan_check_override=True)
+        (moved,) = network.CNA.get(self.client2.adapter, parent=self.vm)
+        self.assertEqual((mac, slot, 7), (moved.mac, moved.slot, moved.pvid))
+        self.assertEqual([8, 9], moved.tagged_vlans)
+
+    def test_network_without_virtual_io_server_moves_if_that_is_said(self):
+        made = world(1)
+        del made['systems'][0]['network_bridges']
+        self.control1.load_world(made)
+        self.authorize()
+        self.vm = self.read(self.client1)
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, f'host1 bridges the VLAN {VLAN} '
+        ):
+            self.migrate()
+        self.migrate(sdn_override=True)
+        self.assertIsNotNone(self.read(self.client2))
 
 
 class StagesTest(MigrationTestCase):
@@ -522,6 +553,113 @@ class RefusalTest(MigrationTestCase):
         self.control1.set_partition('vm', state='not activated')
         self.assert_refused('Its state is not activated')
 
+    def load(self, control, change):
+        """Load another world on a host; the key is good as before."""
+        number = 1 + self.controls.index(control)
+        made = world(number)
+        change(made['systems'][0])
+        control.load_world(made)
+        self.authorize()
+
+    def test_systems(self):
+        def region(system):
+            system['memory']['region_size'] = 128
+
+        def little(system):
+            system['memory']['configurable'] = 40000
+            system['partitions'][0]['memory'] = 16384
+
+        def busy(system):
+            system['partitions'][0]['processors'] = 29
+
+        def old(system):
+            modes = ['default', 'POWER7']
+            system['processors']['compatibility_modes'] = modes
+
+        def twin(system):
+            system['partitions'].append(
+                {'name': 'twin', 'uuid': self.vm.uuid, **SIZE}
+            )
+
+        def namesake(system):
+            system['partitions'].append({'name': 'vm', **SIZE})
+
+        def neighbour(system):
+            mac = self.adapters(self.client1)[0][0]
+            pairs = [mac[at : at + 2] for at in range(0, 12, 2)]
+            system['partitions'][0]['adapters'] = [
+                {'vlan': 7, 'mac': ':'.join(pairs)}
+            ]
+
+        def full(system):
+            system['migrations'] = 0
+
+        for message, change in (
+            ('memory regions have 256 and 128 MB', region),
+            ('MB of memory and .* were asked for', little),
+            ('processor units were asked for', busy),
+            ('host2 does not have its processor mode POWER', old),
+            ('uuid .* exists', twin),
+            ("name 'vm' is in use", namesake),
+            ('MAC address .* is in use', neighbour),
+            ('host2 has 0 of at most 0 migrations', full),
+        ):
+            with self.subTest(message=message):
+                self.load(self.control2, change)
+                self.assert_refused(message)
+
+    def test_things_that_cannot_leave(self):
+        def device(system):
+            system['slots'] = [
+                {
+                    'drc_index': '21010020',
+                    'description': '3D Controller',
+                    'owner': 'vm',
+                }
+            ]
+
+        def other_switch(system):
+            system['virtual_switches'] = [
+                {'name': 'ETHERNET0(Default)'},
+                {'name': 'FABRIC'},
+            ]
+            system['partitions'][1]['adapters'] = [
+                {'vlan': 7, 'switch': 'FABRIC'}
+            ]
+
+        def unbridged(system):
+            system['partitions'][1]['adapters'] = [{'vlan': 7}]
+
+        def managing(system):
+            system['partitions'][1]['management'] = True
+
+        for message, change in (
+            ('physical I/O slot 21010020', device),
+            ("no virtual switch 'FABRIC'", other_switch),
+            ('host1 bridges the VLAN 7 of its network', unbridged),
+            ('It manages its host', managing),
+        ):
+            with self.subTest(message=message):
+                self.load(self.control1, change)
+                self.vm = self.read(self.client1)
+                self.assert_refused(message)
+
+    def test_documents(self):
+        """Of what a client can write of a partition."""
+        for name, value, message in (
+            ('MigrationDisable', 'true', 'Its migration is disabled'),
+            (
+                'MigrationStorageViosDataStatus',
+                'Update_Failed',
+                'have the state Update_Failed',
+            ),
+        ):
+            with self.subTest(name=name):
+                found = self.read(self.client1)
+                found.set_parm_value(name, value)
+                found.update()
+                self.assert_refused(message)
+
     def test_all_problems_at_once(self):
         self.control1.set_partition('vm', rmc_state='none')
         for name in ('vios1', 'vios2', 'vios3'):
@@ -530,3 +668,170 @@ class RefusalTest(MigrationTestCase):
             'connection is none.*host2 has no Virtual I/O Server to move it.*'
             'vios1 does not answer.*vios2 does not answer'
         )
+
+
+class StorageTest(MigrationTestCase):
+    """Both hosts reach a volume, by another LUN; one has a volume group."""
+
+    @staticmethod
+    def worlds():
+        made = [world(1), world(2)]
+        for number, one in enumerate(made, 1):
+            (system,) = one['systems']
+            slots = [san.adapter(at, f'vios{at}') for at in (1, 2)]
+            for slot in slots:
+                for port in slot['fibre_channel_ports']:
+                    port['wwpn'] = f'{number}{port["wwpn"][1:]}'
+            system['slots'] = slots
+            system['virtual_io_servers'][0]['volume_groups'] = [
+                {'name': 'rootvg', 'capacity': 20}
+            ]
+        return made
+
+    def setUp(self):
+        super().setUp()
+        self.array = san.array()
+        self.array['hosts'] = [
+            {
+                'name': f'host{number}',
+                'wwpns': [
+                    f'{number}{wwpn[1:]}'
+                    for wwpns in san.WWPNS.values()
+                    for wwpn in wwpns
+                ],
+            }
+            for number in (1, 2)
+        ]
+        self.array['maps'] = [
+            {'host': f'host{number}', 'volume': 'v1', 'lun': number}
+            for number in (1, 2)
+        ]
+        self.control1.set_san([self.array])
+        for vios in ('vios1', 'vios2'):
+            _, name, _ = self.look(1, vios)
+            self.map(storage.PV.bld(self.client1.adapter, name), vios)
+
+    def set_reserve(self, policy):
+        self.array['volumes'][0]['reserve_policy'] = policy
+        self.control1.set_san([self.array])
+
+    def look(self, number, vios):
+        """Let a server of a host discover the volume."""
+        client = self.clients[number - 1]
+        wwpn = f'{number}{san.WWPNS[vios][0][1:]}'
+        itls = hdisk.build_itls([wwpn], [san.TARGETS[0]], number)
+        uuid = client.vios(vios).uuid
+        return hdisk.lua_recovery(client.adapter, uuid, itls)
+
+    def map(self, element, vios='vios1', **options):
+        """Map storage to the partition of the first host."""
+        found = self.client1.vios(vios)
+        scsi_mapper.add_vscsi_mapping(
+            None, found, self.vm.uuid, element, **options
+        )
+
+    def volumes(self, number):
+        """Return whether the volume is free, by server of a host."""
+        (system,) = self.controls[number - 1].state()['systems']
+        return {
+            one['name']: [
+                disk['available']
+                for disk in one['physical_volumes']
+                if disk['udid'] == san.UDID
+            ]
+            for one in system['partitions']
+            if one['name'] in ('vios1', 'vios2')
+        }
+
+    def named(self):
+        """Return a server of the destination for each slot."""
+        return sorted(
+            {
+                f'{slot}/{vios}/'
+                for (slot, _), (_, vios) in self.disks(self.client1).items()
+            }
+        )
+
+    def test_volume_moves_that_both_servers_have_discovered(self):
+        before = self.disks(self.client1)
+        self.look(2, 'vios1')
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed,
+            f'vios2 does not see the disk {san.UDID}',
+        ):
+            self.migrate(virtual_scsi_mappings=self.named())
+        self.look(2, 'vios2')
+        self.migrate(virtual_scsi_mappings=self.named())
+        self.assertEqual(before, self.disks(self.client2))
+        self.assertEqual(4, len(before))
+        free, taken = [True], [False]
+        self.assertEqual({'vios1': free, 'vios2': free}, self.volumes(1))
+        self.assertEqual({'vios1': taken, 'vios2': taken}, self.volumes(2))
+
+    def test_both_paths_can_be_on_one_server(self):
+        """Nothing else has been asked for."""
+        self.look(2, 'vios1')
+        self.migrate()
+        servers = [one[1] for one in self.disks(self.client2).values()]
+        self.assertEqual(['vios1'] * 4, servers)
+
+    def test_volume_is_in_use_or_reserved_or_out_of_reach(self):
+        self.look(2, 'vios1')
+        self.set_reserve('SinglePath')
+        self.look(2, 'vios2')
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'hdisk0 of vios2 is reserved'
+        ):
+            self.migrate(virtual_scsi_mappings=self.named())
+        del self.array['maps'][1]
+        self.control1.set_san([self.array])
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'vios1 does not see the disk'
+        ):
+            self.migrate()
+
+    def test_drive_moves_without_medium(self):
+        self.look(2, 'vios1')
+        vopt._cur_vios_uuid = vopt._cur_vg_uuid = None
+        vopt.validate_vopt_repo_exists(self.client1.adapter)
+        vios = self.client1.vios()
+        medium, _ = storage_tasks.upload_vopt(
+            self.client1.adapter, vios.uuid, io.BytesIO(b'x'), 'cfg.iso'
+        )
+        self.map(medium)
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'slot [0-9]+ has the medium cfg.iso'
+        ):
+            self.migrate()
+        vios = self.client1.vios()
+        (loaded,) = scsi_mapper.find_maps(
+            vios.scsi_mappings, self.vm.uuid, stg_elem=medium
+        )
+        loaded.element.remove(loaded.element.find('Storage'))
+        vios.update()
+        self.migrate()
+        (drive,) = (
+            one
+            for one in self.client2.vios().scsi_mappings
+            if not one.backing_storage
+        )
+        self.assertEqual(
+            'VirtualOpticalTargetDevice', drive.target_dev.schema_type
+        )
+
+    def test_disk_of_volume_group_stays(self):
+        (group,) = storage.VG.get(
+            self.client1.adapter, parent=self.client1.vios()
+        )
+        disk = storage_tasks.crt_vdisk(
+            self.client1.adapter,
+            self.client1.vios().uuid,
+            group.uuid,
+            'disk1',
+            2,
+        )
+        self.map(disk)
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, 'disk1 is in a volume group'
+        ):
+            self.migrate(validate_only=True)

@@ -155,6 +155,7 @@ def _describe(element: Element, spec: Spec) -> None:
         f'{section}/InstalledSystemMemory': memory.get('configurable'),
         f'{section}/MemoryUsedByHypervisor': memory.get('hypervisor'),
         f'{section}/MemoryRegionSize': memory.get('region_size'),
+        managed_system.MOST_MIGRATIONS: spec.get('migrations'),
         managed_system.UNITS_PER_PROCESSOR: processors.get('minimum_units'),
     }
     for kind in ('Configurable', 'Installed'):

@@ -190,6 +190,11 @@ SCHEMA: dict[str, Any] = shapes.record(
                 )
             }
         ),
+        'migrations': shapes.value(
+            'integer',
+            'How many partitions can migrate at once; 16 without capture.',
+            minimum=0,
+        ),
         'reports_slot_owners': shapes.boolean(
             'Whether IOSlots say whose they are. If false, only the profiles '
             'of partitions do. The default is true, and what was captured '
