@@ -12,6 +12,7 @@
 
 """Live migration between two hosts of a site, through pypowervm's tasks."""
 
+import base64
 import contextlib
 import io
 import json
@@ -357,6 +358,15 @@ class StagesTest(MigrationTestCase):
         self.assertEqual(self.unit.udid, one['udid'])
         return one['count']
 
+    def test_side_without_guest_writes_nothing(self):
+        self.begin(stages=2)
+        written = self.unit.udid, base64.b64encode(b'I').decode()
+        self.control1.write_disk(*written)
+        with self.assertRaisesRegex(
+            errors.ControlError, "guest of 'vm' is on another system"
+        ):
+            self.control2.write_disk(*written)
+
     def test_partition_does_not_change_while_it_runs(self):
         self.begin(stages=2)
         adapter = network.CNA.get(self.client1.adapter, parent=self.vm)[0]
@@ -418,7 +428,6 @@ class StagesTest(MigrationTestCase):
                     ('running', 'Migration_Failed', 1000),
                     (here.state, here.migration_state, here.uptime),
                 )
-                self.advance()
                 self.assertIn('has been stopped', self.job()[1])
                 with self.assertRaisesRegex(
                     exceptions.JobRequestFailed, 'host2 does not answer'
@@ -561,7 +570,14 @@ class RefusalTest(MigrationTestCase):
         control.load_world(made)
         self.authorize()
 
-    def test_systems(self):
+    def assert_worlds_refused(self, *cases):
+        """Assert that each (message, change) of the second world is."""
+        for message, change in cases:
+            with self.subTest(message=message):
+                self.load(self.control2, change)
+                self.assert_refused(message)
+
+    def test_sizes(self):
         def region(system):
             system['memory']['region_size'] = 128
 
@@ -576,6 +592,23 @@ class RefusalTest(MigrationTestCase):
             modes = ['default', 'POWER7']
             system['processors']['compatibility_modes'] = modes
 
+        def narrow(system):
+            for vios in system['virtual_io_servers']:
+                vios['virtual_slots'] = 4
+
+        def full(system):
+            system['migrations'] = 0
+
+        self.assert_worlds_refused(
+            ('memory regions have 256 and 128 MB', region),
+            ('MB of memory and .* were asked for', little),
+            ('processor units were asked for', busy),
+            ('host2 does not have its processor mode POWER', old),
+            ('vios1 has 0 free virtual slots', narrow),
+            ('host2 has 0 of at most 0 migrations', full),
+        )
+
+    def test_twins(self):
         def twin(system):
             system['partitions'].append(
                 {'name': 'twin', 'uuid': self.vm.uuid, **SIZE}
@@ -591,22 +624,11 @@ class RefusalTest(MigrationTestCase):
                 {'vlan': 7, 'mac': ':'.join(pairs)}
             ]
 
-        def full(system):
-            system['migrations'] = 0
-
-        for message, change in (
-            ('memory regions have 256 and 128 MB', region),
-            ('MB of memory and .* were asked for', little),
-            ('processor units were asked for', busy),
-            ('host2 does not have its processor mode POWER', old),
+        self.assert_worlds_refused(
             ('uuid .* exists', twin),
             ("name 'vm' is in use", namesake),
             ('MAC address .* is in use', neighbour),
-            ('host2 has 0 of at most 0 migrations', full),
-        ):
-            with self.subTest(message=message):
-                self.load(self.control2, change)
-                self.assert_refused(message)
+        )
 
     def test_things_that_cannot_leave(self):
         def device(system):
@@ -709,7 +731,8 @@ class StorageTest(MigrationTestCase):
         self.control1.set_san([self.array])
         for vios in ('vios1', 'vios2'):
             _, name, _ = self.look(1, vios)
-            self.map(storage.PV.bld(self.client1.adapter, name), vios)
+            volume = storage.PV.bld(self.client1.adapter, name, tag='v1')
+            self.map(volume, vios)
 
     def set_reserve(self, policy):
         self.array['volumes'][0]['reserve_policy'] = policy
@@ -764,6 +787,12 @@ class StorageTest(MigrationTestCase):
         self.migrate(virtual_scsi_mappings=self.named())
         self.assertEqual(before, self.disks(self.client2))
         self.assertEqual(4, len(before))
+        tags = {
+            one.backing_storage.tag
+            for one in self.client2.vios().scsi_mappings
+            if isinstance(one.backing_storage, storage.PV)
+        }
+        self.assertEqual({'v1'}, tags)
         free, taken = [True], [False]
         self.assertEqual({'vios1': free, 'vios2': free}, self.volumes(1))
         self.assertEqual({'vios1': taken, 'vios2': taken}, self.volumes(2))

@@ -104,6 +104,7 @@ def write(
         sent = base64.b64decode(data, validate=True)
     except binascii.Error as error:
         raise errors.ControlError(f'data is not Base64: {error}') from error
+    _check_writer(host, udid)
     volume = _volume(host, udid, vios)
     if volume is not None:
         return _write_volume(volume, offset, sent)
@@ -121,6 +122,20 @@ def write(
     if unit is not None:
         logical_units.announce(host, unit.tier)
     return _summary(contents, owner, udid)
+
+
+def _check_writer(host: Host, udid: str) -> None:
+    """Refuse what only a guest could write that is on another system."""
+    clients = [
+        client
+        for vios in host.of_type(Partition)
+        for mapping in scsi_mapping.using(vios, udid)
+        if (client := scsi_mapping.client_of(host, mapping))
+    ]
+    if clients and all(client.is_shell for client in clients):
+        raise errors.ControlError(
+            f'the guest of {clients[0].name!r} is on another system'
+        )
 
 
 def _volume(

@@ -86,10 +86,9 @@ class Operation:
         """
         return True
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether something else has ended the operation under way."""
-        return False
+    def stopped(self) -> str:
+        """Say what else has ended the operation under way, or nothing."""
+        return ''
 
     def finish(self) -> dict[str, str]:
         """Do the operation and return its results by name.
@@ -217,6 +216,7 @@ class Jobs:
                 f'{job_id} is not the JobID of a job. REST000E Unrecognized '
                 'root REST type of jobs'
             )
+        self._end_stopped()
         try:
             return self._jobs[job_id]
         except KeyError:
@@ -255,8 +255,7 @@ class Jobs:
                 return
             steps[job.status](job)
             if not to_end:
-                break
-        self._end_stopped()
+                return
 
     def plan(self, name: str, outcome: Outcome) -> None:
         """Let the next job of an operation end in another way.
@@ -278,6 +277,7 @@ class Jobs:
         self.modes.clear()
 
     def __iter__(self) -> Iterator[Job]:
+        self._end_stopped()
         return iter(tuple(self._jobs.values()))
 
     def _is_gone(self, target: Resource) -> bool:
@@ -294,10 +294,10 @@ class Jobs:
 
     def _finish(self, job: Job) -> None:
         planned = self._planned.get(job.name)
-        if planned:
-            self._end_as_planned(job, planned.popleft())
-            return
         try:
+            if planned:
+                self._end_as_planned(job, planned.popleft())
+                return
             if not job.operation.proceed():
                 return
             job.results = job.operation.finish()
@@ -319,10 +319,12 @@ class Jobs:
             self._fail(job, outcome.status, outcome.message)
 
     def _end_stopped(self) -> None:
-        """End the jobs that the end of another one has stopped."""
-        for job in self:
-            if job.status is Status.RUNNING and job.operation.is_stopped:
-                self._finish(job)
+        """End the jobs that something else has stopped."""
+        for job in self._jobs.values():
+            if job.status is Status.RUNNING:
+                message = job.operation.stopped()
+                if message:
+                    self._fail(job, Status.ERROR, message)
 
     def _end(self, job: Job, status: Status) -> None:
         job.status = status

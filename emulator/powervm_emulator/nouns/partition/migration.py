@@ -81,7 +81,6 @@ class Migrate(jobs.Operation):
 
     def proceed(self) -> bool:
         """See the base class."""
-        self._check()
         if self.target.migration_state == _RUNS:
             return True
         try:
@@ -97,7 +96,6 @@ class Migrate(jobs.Operation):
 
     def finish(self) -> dict[str, str]:
         """See the base class."""
-        self._check()
         self._go_on()
         running = partition_module.RUNNING
         with self._plan.host.changing():
@@ -107,7 +105,7 @@ class Migrate(jobs.Operation):
 
     def abort(self) -> None:
         """See the base class."""
-        if not self.is_stopped:
+        if not self.stopped():
             _settle(self.host, self.target)
 
     def leave(self, state: str) -> None:
@@ -116,34 +114,25 @@ class Migrate(jobs.Operation):
         :param state: if it is not activated, the guest has gone on at the
             destination.
         """
-        if self.is_stopped:
-            return
         if state == partition_module.NOT_ACTIVATED:
             self.proceed()
             self._go_on()
         _fail(self.host, self.target)
         power.set_state(self.host, self.target, state, self.target.rmc_state)
 
-    @property
-    def is_stopped(self) -> bool:
-        """See the base class."""
-        return self.target.migration_state not in _UNDER_WAY
+    def stopped(self) -> str:
+        """See the base class: an abort, or a system without power."""
+        if self.target.migration_state in _UNDER_WAY:
+            return ''
+        return (
+            f'The migration of {self.target.name} has been stopped: its '
+            f'state is {self.target.migration_state}.'
+        )
 
     def _go_on(self) -> None:
         """Let the guest go on at the destination."""
         self._shell.is_shell, self.target.is_shell = False, True
         self._shell.count = self.target.count
-
-    def _check(self) -> None:
-        """Refuse to go on with what something else has ended.
-
-        :raises JobError: an abort, or the loss of power of a system.
-        """
-        if self.is_stopped:
-            raise JobError(
-                f'The migration of {self.target.name} has been stopped: its '
-                f'state is {self.target.migration_state}.'
-            )
 
 
 class MigrateAbort(jobs.Operation):
@@ -342,6 +331,8 @@ def fail(host: Host, partition: Partition) -> None:
     state = partition_module.RUNNING
     if partition.is_shell or host.is_off:
         state = partition_module.NOT_ACTIVATED
+    if state == partition_module.NOT_ACTIVATED:
+        partition.put('ResourceMonitoringControlState', 'inactive')
     _set(host, partition, state, _FAILED)
 
 

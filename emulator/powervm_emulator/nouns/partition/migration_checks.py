@@ -381,6 +381,13 @@ class _Servers(_Part):
             self._add(
                 slot, of_slot, [named[slot]] if slot in named else anywhere
             )
+        wanted = [server.vios for server in self.found.values()]
+        for vios in self._vioses:
+            free = virtual_slots.free(self._there, vios)
+            if wanted.count(vios) > len(free):
+                self.problems.append(
+                    f'{vios.name} has {len(free)} free virtual slots.'
+                )
 
     def _named(self, text: str) -> tuple[int, Server]:
         """Return what ``slot/name/id[/slot]`` says."""

@@ -50,6 +50,11 @@ def taken(host: Host, partition: Partition) -> set[int]:
     return {slot for asker in _ASKERS for slot in asker(host, partition)}
 
 
+def free(host: Host, partition: Partition) -> set[int]:
+    """Return the numbers of the slots that have none."""
+    return set(range(FIRST, limit(partition))) - taken(host, partition)
+
+
 def limit(partition: Partition) -> int:
     """Return the first number that is beyond the partition's slots."""
     return partition.integer(partition_module.VIRTUAL_SLOTS, 64)
