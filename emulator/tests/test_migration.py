@@ -19,6 +19,7 @@ import json
 import time
 from concurrent import futures
 
+from pypowervm import const
 from pypowervm import exceptions
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import management_console
@@ -26,12 +27,14 @@ from pypowervm.tasks import migration
 from pypowervm.tasks import power
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as storage_tasks
+from pypowervm.tasks import vfc_mapper
 from pypowervm.tasks import vopt
 from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
+from pypowervm.wrappers import virtual_io_server
 
 from powervm_emulator import app
 from powervm_emulator.core import errors
@@ -598,6 +601,7 @@ class RefusalTest(MigrationTestCase):
 
         def full(system):
             system['migrations'] = 0
+            system['capabilities'] = {'live_migration': False}
 
         self.assert_worlds_refused(
             ('memory regions have 256 and 128 MB', region),
@@ -605,7 +609,10 @@ class RefusalTest(MigrationTestCase):
             ('processor units were asked for', busy),
             ('host2 does not have its processor mode POWER', old),
             ('vios1 has 0 free virtual slots', narrow),
-            ('host2 has 0 of at most 0 migrations', full),
+            (
+                'host2 is not capable .* host2 has 0 of at most 0 migrations',
+                full,
+            ),
         )
 
     def test_twins(self):
@@ -655,7 +662,11 @@ class RefusalTest(MigrationTestCase):
         def managing(system):
             system['partitions'][1]['management'] = True
 
+        def ibm_i(system):
+            system['partitions'][1]['type'] = 'OS400'
+
         for message, change in (
+            ('IBM i partition without restricted I/O', ibm_i),
             ('physical I/O slot 21010020', device),
             ("no virtual switch 'FABRIC'", other_switch),
             ('host1 bridges the VLAN 7 of its network', unbridged),
@@ -862,5 +873,24 @@ class StorageTest(MigrationTestCase):
         self.map(disk)
         with self.assertRaisesRegex(
             exceptions.JobRequestFailed, 'disk1 is in a volume group'
+        ):
+            self.migrate(validate_only=True)
+
+    def test_virtual_fibre_channel_stays(self):
+        (vios,) = (
+            one
+            for one in virtual_io_server.VIOS.get(
+                self.client1.adapter,
+                xag=[const.XAG.VIO_FMAP, const.XAG.VIO_STOR],
+            )
+            if one.name == 'vios1'
+        )
+        wwpns = 'C05076065A7C02E0 C05076065A7C02E1'
+        port = f'1{san.WWPNS["vios1"][0][1:]}'
+        vfc_mapper.add_map(vios, None, self.vm.uuid, (port, wwpns))
+        vios.update()
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed,
+            'virtual Fibre Channel adapter of vios1',
         ):
             self.migrate(validate_only=True)

@@ -37,6 +37,11 @@ CAPABILITIES = {
         managed_system.REMOTE_RESTART_TOGGLE,
         'Active ones too. The default is false without capture.',
     ),
+    'live_migration': (
+        managed_system.LIVE_MIGRATION,
+        'Running partitions can migrate from it and to it. The default is '
+        'true without capture.',
+    ),
     'secure_boot': (
         managed_system.SECURE_BOOT,
         'Partitions can have a secure boot policy. The default is false '

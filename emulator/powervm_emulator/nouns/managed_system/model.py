@@ -61,6 +61,7 @@ REMOTE_RESTART_TOGGLE = (
     f'{CAPABILITIES}/DynamicSimplifiedRemoteRestartToggleCapable'
 )
 SECURE_BOOT = f'{CAPABILITIES}/PartitionSecureBootCapable'
+LIVE_MIGRATION = f'{CAPABILITIES}/ActiveLogicalPartitionMobilityCapable'
 AIX = f'{CAPABILITIES}/AIXCapable'
 _HYPERVISOR = f'{MEMORY}/MemoryUsedByHypervisor'
 UNITS_PER_PROCESSOR = f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor'
@@ -202,6 +203,8 @@ class System(resource.Resource):
     can_toggle_remote_restart = fields.boolean(REMOTE_RESTART_TOGGLE)
     #: Whether partitions can have a secure boot policy.
     can_boot_securely = fields.boolean(SECURE_BOOT)
+    #: Whether running partitions can come from other systems, and go there.
+    can_migrate = fields.boolean(LIVE_MIGRATION, default=True)
 
     #: Live migrations in progress, to it or from it, and the most.
     migrations = fields.integer(_MIGRATIONS)

@@ -40,7 +40,6 @@ JobError = jobs.JobError
 Mapping = scsi_mapping.Mapping
 Partition = partition_module.Partition
 System = managed_system.System
-_CAPABILITY = 'ActiveLogicalPartitionMobilityCapable'
 # Says of a check that it is not to be made.
 _OVERRIDE = '2'
 
@@ -187,9 +186,8 @@ def _of_partition(partition: Partition) -> Iterator[str]:
 
 def _of_systems(*ends: tuple[Host, System]) -> Iterator[str]:
     """Yield what is in the way at the systems."""
-    capable = f'{managed_system.CAPABILITIES}/{_CAPABILITY}'
     for host, system in ends:
-        if not system.boolean(capable, default=True):
+        if not system.can_migrate:
             yield f'{system.name} is not capable of live migration.'
         if system.migrations >= system.most_migrations:
             yield (
