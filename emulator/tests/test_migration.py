@@ -88,8 +88,8 @@ class MigrationTestCase(sites.SiteTestCase):
         self.control1.set_partition('vm', rmc_state='active')
         self.unit = self.client1.image(data=b'image')
         self.vm = self.read(self.client1)
-        for vios in ('vios1', 'vios2'):
-            self.client1.map(self.vm, self.unit, vios)
+        self.client1.map(self.vm, self.unit, lua='0x8500000000000000')
+        self.client1.map(self.vm, self.unit, 'vios2')
         self.authorize()
         self.start = [one.state()['systems'] for one in self.controls]
 
@@ -183,8 +183,33 @@ class MoveTest(MigrationTestCase):
             exceptions.JobRequestFailed, f'host1 bridges the VLAN {VLAN} '
         ):
             self.migrate()
+        # A trunk adapter of the management partition is none of a server.
+        (manager,) = lpar.LPAR.search(self.client1.adapter, name='novalink')
+        (system,) = managed_system.System.get(self.client1.adapter)
+        (switch,) = network.VSwitch.get(self.client1.adapter, parent=system)
+        trunk = network.CNA.bld(
+            self.client1.adapter, VLAN, switch.related_href, trunk_pri=1
+        ).create(parent=manager)
+        with self.assertRaisesRegex(
+            exceptions.JobRequestFailed, f'host1 bridges the VLAN {VLAN} '
+        ):
+            self.migrate()
+        trunk.delete()
+        self.assertEqual([1, 1], self.networks())
         self.migrate(sdn_override=True)
-        self.assertIsNotNone(self.read(self.client2))
+        self.assertEqual([0, 1], self.networks())
+
+    def networks(self):
+        """Return how many networks of the VLAN both hosts have."""
+        found = []
+        for client in self.clients:
+            (system,) = managed_system.System.get(client.adapter)
+            vlans = [
+                one.vlan
+                for one in network.VNet.get(client.adapter, parent=system)
+            ]
+            found.append(vlans.count(VLAN))
+        return found
 
 
 class StagesTest(MigrationTestCase):
@@ -307,6 +332,10 @@ class StagesTest(MigrationTestCase):
                 )
                 self.assertEqual([0, 0], self.counts())
                 with self.assertRaisesRegex(
+                    exceptions.HttpError, 'migration is .Migration_Failed'
+                ):
+                    self.read(self.client2).delete()
+                with self.assertRaisesRegex(
                     exceptions.JobRequestFailed, 'has the state Migration_F'
                 ):
                     self.migrate(validate_only=True)
@@ -380,6 +409,7 @@ class StagesTest(MigrationTestCase):
             for change in (
                 found.update,
                 adapter.update,
+                adapter.delete,
                 lambda: power.power_off_progressive(self.vm),
             ):
                 with self.assertRaisesRegex(

@@ -30,7 +30,6 @@ from powervm_emulator.nouns.partition import migration_checks
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import power
 from powervm_emulator.nouns.partition import virtual_slots
-from powervm_emulator.nouns.shared_storage_pool import usage
 from powervm_emulator.nouns.virtual_scsi_mapping import model as scsi_mapping
 from powervm_emulator.nouns.virtual_scsi_mapping import update as scsi_update
 from powervm_emulator.nouns.volume_group import physical_volume
@@ -262,7 +261,6 @@ def _map(
         scsi_update.settle(plan.host, vios, body)
         vios.element = body
         plan.host.touch(vios, scsi_mapping.DETAIL)
-    usage.settle(plan.host.site)
 
 
 def _posted(mapping: Mapping, shell: Partition, server_slot: int) -> Element:
@@ -342,7 +340,6 @@ def _remove(host: Host, shell: Partition) -> None:
         _unmap(host, vios, shell)
     for adapter in list(host.of_type(net_adapter.Adapter, shell)):
         net_adapter_update.drop(host, adapter)
-    net_adapter.settle_networks(host, shell.system)
     shell.system.take(-shell.held)
     shell.put('PartitionState', partition_module.NOT_ACTIVATED)
     shell.put('MigrationState', _NOT)
