@@ -306,6 +306,26 @@ class StagesTest(MigrationTestCase):
         self.advance()
         self.assert_as_before()
 
+    def test_job_is_about_its_own_migration_only(self):
+        self.begin(stages=2)
+        first = self.job_id
+        self.begin(stages=0)
+        path = {'root_type': 'jobs', 'root_id': self.job_id}
+        self.vm.adapter.update(None, None, **path, suffix_type='cancel')
+        self.assertEqual([1, 1], self.counts())
+        migration.migrate_abort(self.vm)
+        self.begin(stages=1)
+        self.job_id = first
+        self.assertIn('has been stopped', self.job()[1])
+        self.assertEqual([1, 1], self.counts())
+
+    def test_destination_that_begins_anew_stops_it(self):
+        self.begin(stages=2)
+        self.control2.reset()
+        self.assertIn('has been stopped', self.job()[1])
+        migration.migrate_abort(self.vm)
+        self.assert_as_before()
+
     def test_failure_at_each_stage_leaves_all_as_before(self):
         for stages in (0, 1, 2):
             with self.subTest(stages=stages):

@@ -68,6 +68,7 @@ class Migrate(jobs.Operation):
     """
 
     target: Partition
+    _has_started = False
 
     def start(self) -> None:
         """See the base class."""
@@ -75,6 +76,7 @@ class Migrate(jobs.Operation):
         self._plan = plan
         with plan.host.changing():
             self._shell = _make_shell(plan, self.target)
+            self._has_started = True
             _set(self.host, self.target, partition_module.MIGRATING, _STARTS)
             _count(plan.host, self._shell)
 
@@ -104,7 +106,7 @@ class Migrate(jobs.Operation):
 
     def abort(self) -> None:
         """See the base class."""
-        if not self.stopped():
+        if self._has_started and not self.stopped():
             _settle(self.host, self.target)
 
     def leave(self, state: str) -> None:
@@ -121,7 +123,9 @@ class Migrate(jobs.Operation):
 
     def stopped(self) -> str:
         """See the base class: an abort, or a system without power."""
-        if self.target.migration_state in _UNDER_WAY:
+        there, shell = self._plan.host, self._shell
+        is_there = there.find(shell.kind, shell.uuid) is shell
+        if is_there and self.target.migration_state in _UNDER_WAY:
             return ''
         return (
             f'The migration of {self.target.name} has been stopped: its '
