@@ -390,9 +390,17 @@ class StagesTest(MigrationTestCase):
         """What is on its disk is what the one guest has written."""
         counts = [self.count() for _ in range(2)]
         self.begin(stages=0)
-        for _ in range(3):
+        for _ in range(2):
             self.advance()
             counts.append(self.count())
+        written = self.unit.udid, base64.b64encode(b'i').decode()
+        self.control1.write_disk(*written)
+        with self.assertRaisesRegex(
+            errors.ControlError, "guest of 'vm' is on another system"
+        ):
+            self.control2.write_disk(*written)
+        self.advance()
+        counts.append(self.count())
         self.assertEqual([1, 2, 3, 4, 5], counts)
         data = self.control2.contents(self.unit.udid)
         self.assertEqual((5, b'image'), (data[4103], data[:5]))
@@ -409,15 +417,6 @@ class StagesTest(MigrationTestCase):
         (one,) = found
         self.assertEqual(self.unit.udid, one['udid'])
         return one['count']
-
-    def test_side_without_guest_writes_nothing(self):
-        self.begin(stages=2)
-        written = self.unit.udid, base64.b64encode(b'I').decode()
-        self.control1.write_disk(*written)
-        with self.assertRaisesRegex(
-            errors.ControlError, "guest of 'vm' is on another system"
-        ):
-            self.control2.write_disk(*written)
 
     def test_partition_does_not_change_while_it_runs(self):
         self.begin(stages=2)
@@ -599,19 +598,35 @@ class RefusalTest(MigrationTestCase):
                 exceptions.JobRequestFailed, f'{name}.* no system to migrate'
             ):
                 migration.migrate_lpar(self.vm, name, tgt_mgmt_svr=ADDRESS)
+        self.control2.reset()
+        self.assert_refused("does not let 'wlp' log on")
         self.control2.power_off_system()
         with self.assertRaisesRegex(
             exceptions.JobRequestFailed, 'console 192.0.2.2 does not answer'
         ):
             self.migrate()
 
-    def test_key(self):
-        self.control2.reset()
-        self.assert_refused("does not let 'wlp' log on")
-
     def test_partition(self):
+        for name, value, message in (
+            ('MigrationDisable', 'true', 'Its migration is disabled'),
+            (
+                'MigrationStorageViosDataStatus',
+                'Update_Failed',
+                'have the state Update_Failed',
+            ),
+        ):
+            with self.subTest(name=name):
+                found = self.read(self.client1)
+                found.set_parm_value(name, value)
+                found.update()
+                self.assert_refused(message)
         self.control1.set_partition('vm', rmc_state='inactive')
-        self.assert_refused('HSCLA246 .* RMC connection is inactive')
+        for name in ('vios1', 'vios2', 'vios3'):
+            self.control2.set_partition(name, rmc_state='inactive')
+        self.assert_refused(
+            'HSCLA246 .* RMC connection is inactive.*host2 has no Virtual I/O '
+            'Server to move it.*vios1 does not answer.*vios2 does not answer'
+        )
         self.control1.set_partition('vm', state='not activated')
         self.assert_refused('Its state is not activated')
 
@@ -726,31 +741,6 @@ class RefusalTest(MigrationTestCase):
                 self.load(self.control1, change)
                 self.vm = self.read(self.client1)
                 self.assert_refused(message)
-
-    def test_documents(self):
-        """Of what a client can write of a partition."""
-        for name, value, message in (
-            ('MigrationDisable', 'true', 'Its migration is disabled'),
-            (
-                'MigrationStorageViosDataStatus',
-                'Update_Failed',
-                'have the state Update_Failed',
-            ),
-        ):
-            with self.subTest(name=name):
-                found = self.read(self.client1)
-                found.set_parm_value(name, value)
-                found.update()
-                self.assert_refused(message)
-
-    def test_all_problems_at_once(self):
-        self.control1.set_partition('vm', rmc_state='none')
-        for name in ('vios1', 'vios2', 'vios3'):
-            self.control2.set_partition(name, rmc_state='inactive')
-        self.assert_refused(
-            'connection is none.*host2 has no Virtual I/O Server to move it.*'
-            'vios1 does not answer.*vios2 does not answer'
-        )
 
 
 class StorageTest(MigrationTestCase):
