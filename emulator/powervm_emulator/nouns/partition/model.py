@@ -248,6 +248,7 @@ def summary(found: Partition) -> resource.JSON:
         'type': found.type,
         'state': found.state,
         'rmc_state': found.rmc_state,
+        'migration_state': found.migration_state,
         'operating_system': found.text(OPERATING_SYSTEM),
         'memory': found.memory,
         'processor_units': found.units,
