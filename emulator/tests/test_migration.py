@@ -573,6 +573,9 @@ class RefusalTest(MigrationTestCase):
         mac = self.adapters(self.client1)[0][0]
         self.assert_refused('address is missing', tgt_mgmt_svr=None)
         self.assert_refused("no pool 'big'", spp_id='big')
+        self.assert_refused(
+            'No virtual Fibre Channel', virtual_fc_mappings=['4//1//fcs0']
+        )
         for message, mapping in (
             ("'two/vios1/' is no mapping", 'two/vios1/'),
             ("'3//' is no mapping", '3//'),

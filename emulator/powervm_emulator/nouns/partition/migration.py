@@ -210,8 +210,13 @@ def _make_shell(plan: Plan, partition: Partition) -> Partition:
     document.set_identity(shell, lifecycle.next_id(there, system), prefix)
     shell.put('PartitionState', partition_module.MIGRATING)
     shell.put('MigrationState', _STARTS)
-    if content.find(element, partition_module.SHARED) is not None:
-        shell.put(_POOL_ID, plan.pool_id)
+    for path, name, value in (
+        (partition_module.SHARED, _POOL_ID, plan.pool_id),
+        # Of hosts that are newer than pypowervm's captures.
+        ('SystemName', 'SystemName', system.name),
+    ):
+        if content.find(element, path) is not None:
+            shell.put(name, value)
     document.sort(element)
     there.add(shell)
     system.link(shell)

@@ -365,6 +365,8 @@ class _Servers(_Part):
         self.found: dict[int, Server] = {}
         self._vioses = list(_vioses(self._there, self._system))
         named = dict(map(self._named, self._list('VirtualSCSIMappings')))
+        for one in self._list('VirtualFCMappings'):
+            self.problems.append(f'No virtual Fibre Channel moves as {one!r}.')
         for vios in scsi_mapping.servers(self._partition, self._host):
             self.problems += _fibre_channel(vios, self._partition)
         slots: dict[int, list[Mapping]] = {}
