@@ -18,6 +18,7 @@ of Cinder's drivers return them as they got them, and others in lower case.
 """
 
 import dataclasses
+import uuid
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -117,6 +118,38 @@ class Path:
     initiator: str
     target: str
     lun: int
+
+
+def describe_host(
+    host: str, address: str, ports: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Describe a host to Cinder, as os-brick describes others.
+
+    :param host: The name of its compute service.
+    :param address: Its IP address.
+    :param ports: What volume drivers say of it, such as ``wwpns``.
+    """
+    return {
+        'host': host,
+        'ip': address,
+        'multipath': True,
+        'platform': 'ppc64le',
+        # That of a Virtual I/O Server, not the guest's.
+        'os_type': 'AIX',
+        'do_local_attach': False,
+        'initiator': _iscsi_name(host),
+        **ports,
+    }
+
+
+def _iscsi_name(host: str) -> str:
+    """Return an iSCSI name of a host, with which nothing ever logs on.
+
+    Some drivers of Cinder for Fibre Channel demand one, register it, or name
+    the host of the array after its last 31 characters.
+    """
+    unique = uuid.uuid5(uuid.NAMESPACE_DNS, host).hex
+    return f'iqn.2010-10.org.openstack:powervm:{unique}'
 
 
 def parse(

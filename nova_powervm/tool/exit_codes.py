@@ -59,7 +59,10 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             DIFFERENCES: 'differences',
             TROUBLE: 'the comparison failed',
         },
-        'flavor create, metrics': {SUCCESS: _DONE, FAILURE: 'failure'},
+        'flavor create, metrics, connector': {
+            SUCCESS: _DONE,
+            FAILURE: 'failure',
+        },
         'flavor lint': {
             SUCCESS: 'no findings, or notes only',
             WARNINGS: 'warnings',

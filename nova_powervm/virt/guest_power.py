@@ -45,6 +45,8 @@ LOG = logging.getLogger(__name__)
 
 #: Name of the event that records a refused reboot.
 _REBOOT_EVENT = 'powervm_reboot'
+#: The tasks that may stop a server whose LPAR is missing.
+_WITHOUT_LPAR = (*task_states.rebuild_states, task_states.POWERING_OFF)
 
 
 class GuestPower:
@@ -90,8 +92,9 @@ class GuestPower:
     def stop(self, instance: Any, timeout: int) -> None:
         """Stop the instance; give its guest ``timeout`` seconds to shut down.
 
-        In a rebuild the LPAR may be missing. For a rescue, leave the stop to
-        :mod:`.rescues`, which first checks that the rescue is possible.
+        In a rebuild, or after a move that has failed, the LPAR may be missing.
+        For a rescue, leave the stop to :mod:`.rescues`, which first checks
+        that the rescue is possible.
 
         :raises nova.exception.NovaException: The stop is the first step of an
             unsupported operation; the guest keeps running.
@@ -113,7 +116,8 @@ class GuestPower:
             except exception.PartitionNotFound:
                 # With this error Nova would consider the server deleted, and
                 # leave it in REBUILD forever. The rebuild creates its LPAR.
-                if instance.task_state not in task_states.rebuild_states:
+                # Volumes can be refreshed only if the user has stopped it.
+                if instance.task_state not in _WITHOUT_LPAR:
                     raise
 
     @contextlib.contextmanager

@@ -12,7 +12,6 @@
 
 """Connects the volumes of instances to their LPARs, as Nova asks for it."""
 
-import uuid
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -24,7 +23,6 @@ from nova import objects
 from nova.compute import task_states
 from nova.compute import utils as compute_utils
 from nova.compute import vm_states
-from nova.objects import fields
 from nova.virt import driver
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
@@ -45,16 +43,6 @@ from nova_powervm.virt import translation
 LOG = logging.getLogger(__name__)
 
 CONF = nova.conf.CONF
-
-
-def _iscsi_name() -> str:
-    """Return an iSCSI name of this host, with which nothing ever logs on.
-
-    Some drivers of Cinder for Fibre Channel demand one, register it, or name
-    the host of the array after its last 31 characters.
-    """
-    unique = uuid.uuid5(uuid.NAMESPACE_DNS, CONF.host).hex
-    return f'iqn.2010-10.org.openstack:powervm:{unique}'
 
 
 class InstanceVolumes:
@@ -85,17 +73,7 @@ class InstanceVolumes:
                 where=f' to LPAR {lpar.name} while it runs',
                 reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
             )
-        return {
-            'host': CONF.host,
-            'ip': CONF.my_ip,
-            'multipath': True,
-            'platform': fields.Architecture.PPC64LE,
-            # That of a Virtual I/O Server, not the guest's.
-            'os_type': 'AIX',
-            'do_local_attach': False,
-            'initiator': _iscsi_name(),
-            **connector,
-        }
+        return volumes.describe_host(CONF.host, CONF.my_ip, connector)
 
     def _refuse_beside_evacuated(self) -> None:
         """Refuse volumes while an evacuated server still has its LPAR here.

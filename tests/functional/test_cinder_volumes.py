@@ -18,6 +18,7 @@ begin in Cinder and end in the array.
 
 import base64
 import contextlib
+import copy
 import itertools
 import json
 
@@ -32,8 +33,8 @@ from nova_powervm.powervm.volume import volume_mappings
 from tests import proofs
 from tests.functional import base
 from tests.functional import killed_threads
-from tests.functional import moving
 from tests.functional import real_cinder
+from tests.functional import refreshes
 from tests.unit.docs import pages
 
 #: What the disks of an array say that they are.
@@ -177,7 +178,30 @@ class CinderVolumesTestCase(base.PowerVMTestCase):
         return self.boot(**from_volumes(*volumes), **options)
 
 
-class CinderVolumesTest(moving.MovingTestCase, CinderVolumesTestCase):
+class FailedOver:
+    """A host that reaches copies of volumes, which have other uids.
+
+    :param control: The control plane of the host.
+    """
+
+    def __init__(self, control):
+        self._control = control
+
+    @staticmethod
+    def uid(original):
+        """Return the uid of the copy of a volume."""
+        return f'7{original[1:]}'
+
+    def set_san(self, arrays):
+        """Tell the host what it reaches."""
+        arrays = copy.deepcopy(arrays)
+        for array in arrays:
+            for volume in array['volumes']:
+                volume['uid'] = self.uid(volume['uid'])
+        self._control.set_san(arrays)
+
+
+class CinderVolumesTest(CinderVolumesTestCase, refreshes.RefreshTestCase):
     def setUp(self):
         super().setUp()
         self.threads = self.useFixture(killed_threads.Threads())
@@ -271,7 +295,48 @@ class CinderVolumesTest(moving.MovingTestCase, CinderVolumesTestCase):
         found = self.assert_connected(server, volume)
         self.assertEqual(before.udid, found.udid)
         self.assertEqual(DATA, found.file.read_bytes())
-        self._delete_server(server)
+        with self.failed_over():
+            self.accept_other_udids(server, root, volume)
+            self._delete_server(server)
+
+    @contextlib.contextmanager
+    def failed_over(self):
+        """Have the host reach copies of volumes."""
+        network = self.cinder.network
+        hosts = network.hosts[:]
+        network.hosts[:] = map(FailedOver, hosts)
+        network.tell()
+        yield
+        network.hosts[:] = hosts
+
+    def accept_other_udids(self, server, *ids):
+        """Have a move refuse volumes until they are refreshed."""
+        before = self.recorded_udids(server)
+        flavor = self.make_flavor(base.gpu_groups(1), memory_mb=2048)
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': flavor}}
+        )
+        server = self._wait_for_state_change(server, 'ERROR')
+        self.assertIn('Refresh it if it is a copy', self.fault(server))
+        self.reboot_hard(server, 'ERROR')
+        for name in SERVERS:
+            self.assertEqual({}, self.clients_of(name))
+        self.assertEqual(before, self.recorded_udids(server))
+
+        server = self.refresh(server, *ids)
+        after = self.recorded_udids(server)
+        self.assertEqual({*ids}, after.keys())
+        for volume in ids:
+            self.cinder.await_status(volume, 'in-use')
+            found = self.cinder.find(volume)
+            self.assertEqual(WWPNS, found.wwpns)
+            read = self.read_udid(after[volume])
+            self.assertEqual(FailedOver.uid(found.uid), read[-32:])
+        client = self.instance(server).name
+        for name in SERVERS:
+            self.assertEqual(
+                dict.fromkeys(after.values(), client), self.clients_of(name)
+            )
 
     def story_killed_in_attachment(self):
         server, volume = self.boot({}), self.cinder.create()

@@ -79,6 +79,9 @@ NOT_RUN = (
     # Cinder: tests.functional.test_cinder_volumes.
     'openstack volume set',
     'openstack server remove volume',
+    'nova-powervm-inventory connector',
+    'nova-manage volume_attachment',
+    'echo 01',
     # A Virtual I/O Server.
     'rmdev',
     # They burn a device of these hosts: tests.functional.test_quarantine.
@@ -109,7 +112,7 @@ class GuideTestCase(test_commands.CommandTestCase):
     inventory = one_time_use.ONE_TIME_USE_GPUS
     #: The request that made the last server.
     request = ''
-    #: A server that an example sets the state of.
+    #: A server that an example sets the state of, or stops.
     stuck = ''
 
     def setUp(self):
@@ -191,7 +194,12 @@ class GuideTestCase(test_commands.CommandTestCase):
             pathlib.Path(self.directory, 'new.yaml').unlink(missing_ok=True)
         if line.startswith('nova-powervm-inventory flavor create gpu.two'):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
-        if line.startswith('openstack server set --auto-approve --state'):
+        if line.startswith(
+            (
+                'openstack server set --auto-approve --state',
+                'openstack server stop',
+            )
+        ):
             self.stuck = self.boot({})['id']
         if line.startswith('openstack server reboot --hard <server>'):
             self.await_task_end(self.stuck)

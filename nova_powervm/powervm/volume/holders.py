@@ -34,6 +34,8 @@ Predicate = Callable[[Mapped], bool]
 
 #: The cure for a volume whose place on the array has another disk.
 ANEW = 'Detach the volume, and attach it again'
+#: The cure for a boot volume, if the array has failed over to another disk.
+REFRESHED = 'Refresh it if it is a copy'
 
 _SINGLE_PATH = 'SinglePath'
 _KIND = volumes.FIBRE_CHANNEL

@@ -293,14 +293,15 @@ class VscsiVolumes:
         """
         distinct = {*udids.values()}
         if volume.udid and volume.udid not in distinct:
+            # Nobody can detach a boot volume.
+            cure = holders.REFRESHED if volume.is_boot else holders.ANEW
+            what = 'its place on the array leads to another disk now'
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason=exception.PrivateText(
-                    'its place on the array leads to another disk now, '
-                    f'with the UDID {", ".join(sorted(distinct))} instead of '
-                    f'{volume.udid}. {holders.ANEW}',
-                    'its place on the array leads to another disk now. '
-                    f'{holders.ANEW}',
+                    f'{what}, with the UDID {", ".join(sorted(distinct))} '
+                    f'instead of {volume.udid}. {cure}',
+                    f'{what}. {cure}',
                 ),
             )
         if len(distinct) > 1:

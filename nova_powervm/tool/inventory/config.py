@@ -26,6 +26,7 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_utils import netutils
 
 from nova_powervm import conf as powervm_conf
 from nova_powervm import exception
@@ -36,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 #: ``[DEFAULT]host`` as in Nova: name of the compute node.
 _HOST = cfg.StrOpt('host', default=socket.gethostname())
+#: As in Nova, which determines the default earlier.
+_MY_IP = cfg.StrOpt('my_ip')
 #: As in Nova: directory of the files that add to providers.
 _PROVIDERS = cfg.StrOpt(
     'provider_config_location', default='/etc/nova/provider_config/'
@@ -104,6 +107,11 @@ class Config:
             self.conf.cpu_allocation_ratio
             or self.conf.initial_cpu_allocation_ratio
         )
+
+    @property
+    def address(self) -> str:
+        """The IP address of nova-compute."""
+        return str(self.conf.my_ip or netutils.get_my_ipv4())
 
     @property
     def nodename(self) -> str:
@@ -181,7 +189,7 @@ def _unreadable(
 def declare_options() -> cfg.ConfigOpts:
     """Create a configuration with registered options that has read no file."""
     conf = cfg.ConfigOpts()
-    conf.register_opts([_HOST, *_RATIOS])
+    conf.register_opts([_HOST, _MY_IP, *_RATIOS])
     conf.register_opts([_PROVIDERS], group='compute')
     powervm_conf.register_opts(conf)
     return conf

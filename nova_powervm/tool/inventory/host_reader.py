@@ -193,17 +193,29 @@ def read_host(
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
+    with asking(app, parsed_args) as server:
+        return read_server(
+            server,
+            with_lpars,
+            functools.partial(_read_disk, app) if with_disk else None,
+        )
+
+
+@contextlib.contextmanager
+def asking(
+    app: base.App, parsed_args: argparse.Namespace
+) -> Iterator[options.Server]:
+    """Yield the REST server to ask, and say so if a user waits for it.
+
+    :raises exception.ConfigurationError: It does not answer in the block.
+    """
     server = app.config.settings.server
     if parsed_args.timeout:
         server = dataclasses.replace(server, read_timeout=parsed_args.timeout)
     how = '--timeout, or [powervm]rest_read_timeout'
     try:
         with announce_wait(server, app.NAME, app.stderr, how):
-            return read_server(
-                server,
-                with_lpars,
-                functools.partial(_read_disk, app) if with_disk else None,
-            )
+            yield server
     except exception.RestUnreachable as error:
         raise exception.ConfigurationError(
             reason=f'The PowerVM REST server cannot be read: {server} does '
@@ -213,21 +225,34 @@ def read_host(
         ) from error
 
 
+@contextlib.contextmanager
+def logged_on(
+    server: options.Server,
+) -> Iterator[tuple[Any, system.RestSystem]]:
+    """Log on to the host, and yield an adapter of pypowervm and the system.
+
+    Do not try again: a user is waiting.
+    """
+    server = dataclasses.replace(server, connect_timeout=0)
+    adapter = session.connect(server)
+    try:
+        yield adapter, system.RestSystem(adapter, server)
+    finally:
+        adapter.session.close()
+
+
 def read_server(
     server: options.Server,
     with_lpars: bool = False,
     read_disk: _DiskReader | None = None,
 ) -> HostReading:
-    """Log on to the host and read it once: a user is waiting.
+    """Log on to the host and read it once.
 
     :param with_lpars: Whether to read the LPARs, too.
     :param read_disk: Reads the storage; None to leave it out.
     :raises exception.PowerVMError: The host can't be read.
     """
-    server = dataclasses.replace(server, connect_timeout=0)
-    adapter = session.connect(server)
-    try:
-        managed = system.RestSystem(adapter, server)
+    with logged_on(server) as (adapter, managed):
         return HostReading(
             managed.read(),
             str(server),
@@ -237,8 +262,6 @@ def read_server(
             disk=read_disk(adapter, managed) if read_disk else None,
             derives_owners=not managed.reports_owners,
         )
-    finally:
-        adapter.session.close()
 
 
 def _read_disk(

@@ -34,6 +34,7 @@ FOLLOWED = (
     'admin/stuck-servers',
     'admin/troubleshooting',
     'admin/upgrade',
+    'admin/volumes',
     'admin/watching',
     'cli/nova-powervm-inventory',
     'contributor/novalink-checklist',

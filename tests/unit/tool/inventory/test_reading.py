@@ -73,6 +73,23 @@ class WaitNoticeTest(base.HostTestCase):
                 self.assertEqual(2, result.status)
 
 
+class ConnectorTest(base.HostTestCase):
+    """tests.functional.test_cinder_volumes uses what it prints."""
+
+    def test_host_without_ports_has_no_connector(self):
+        error = self.error_of('connector')
+
+        self.assert_one_line(error, 'no Virtual I/O Server has a Fibre')
+
+    def test_hanging_host_is_given_up(self):
+        self.emulator.control.add_fault(
+            match='VirtualIOServer', every=True, delay=600
+        )
+        error = self.error_of('connector', '--timeout', '1')
+
+        self.assert_one_line(error, 'cannot be read', 'rest_url')
+
+
 DEVICE = test_releasing.burned()
 
 

@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What an administrator does for volumes after a failover of their array."""
+
+import json
+import pathlib
+import shlex
+import subprocess
+
+import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.cmd import manage
+
+from nova_powervm.lpar import volumes
+from tests.functional import moving
+from tests.functional import test_commands
+from tests.unit.docs import pages
+
+#: What the page has for each step.
+STOP = 'openstack server stop <server>'
+CONNECTOR = 'nova-powervm-inventory connector > connector.json'
+IN_USE = 'openstack volume set --state in-use --attached <volume>'
+REFRESH = (
+    'nova-manage volume_attachment refresh <server> <volume> connector.json'
+)
+REBOOT = 'openstack server reboot --hard <server>'
+
+
+class RefreshTestCase(moving.MovingTestCase, test_commands.CommandTestCase):
+    """Runs the commands of the page, those of Nova by Nova's own code."""
+
+    def recorded_udids(self, server):
+        """Return what Nova has recorded the volumes of a server as, by id."""
+        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        return {
+            disk.volume_id: json.loads(disk.connection_info)['data'].get(
+                volumes.UDID_KEY
+            )
+            for disk in disks
+            if disk.is_volume
+        }
+
+    def read_udid(self, udid):
+        """Return what the page's command reads in a UDID."""
+        ((line, _),) = (
+            example
+            for example in pages.commands('admin/volumes')
+            if example[0].startswith('echo ')
+        )
+        done = subprocess.run(
+            ['/bin/bash', '-c', line.replace(line.split()[1], udid)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def refresh(self, server, *ids, host='host1'):
+        """Have a server on a host accept what its volumes are now."""
+        lines = [line for line, _ in pages.commands('admin/volumes')]
+        first = lines.index(STOP)
+        self.assertEqual(
+            [STOP, CONNECTOR, IN_USE, REFRESH, REBOOT],
+            lines[first : first + 5],
+        )
+        self.api.post_server_action(server['id'], {'os-stop': None})
+        self._wait_for_server_parameter(
+            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        path = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path, 'connector.json'
+        )
+        path.write_text(self.print_connector(host))
+        self.assertEqual(
+            self.computes[host].manager.driver.get_volume_connector(
+                self.instance(server)
+            ),
+            json.loads(path.read_text()),
+        )
+        for volume in ids:
+            self.set_in_use(volume)
+            _, group, action, *argv = shlex.split(
+                REFRESH.replace('<server>', server['id'])
+                .replace('<volume>', volume)
+                .replace(path.name, str(path))
+            )
+            command = getattr(manage.CATEGORIES[group](), action)
+            self.assertEqual(0, command(*argv))
+        return self.reboot_hard(server)
+
+    def set_in_use(self, volume):
+        """Run ``openstack volume set --state in-use --attached``."""
+
+    def print_connector(self, host):
+        """Return what our command prints on a host."""
+        _, *argv = shlex.split(CONNECTOR.partition(' > ')[0])
+        code, out, err = self.run_command(*argv, conf=self.nova_conf(host))
+        self.assertEqual((0, ''), (code, err))
+        return out
