@@ -29,6 +29,7 @@ from tests.functional import killed_threads
 from tests.functional import moving
 from tests.functional import one_time_use
 from tests.functional import pools
+from tests.functional import refreshes
 from tests.functional import volumes
 
 
@@ -228,7 +229,11 @@ class VolumeMovesTest(VolumeMoveTestCase):
         waiting.destroy()
 
 
-class WithoutPoolTest(VolumeMoveTestCase):
+class WithoutPoolTest(
+    VolumeMoveTestCase,
+    one_time_use.OneTimeUseTestCase,
+    refreshes.RefreshTestCase,
+):
     """Two hosts whose local disks are in volume groups."""
 
     def setUp(self):
@@ -241,28 +246,78 @@ class WithoutPoolTest(VolumeMoveTestCase):
     def test_server_moves_that_has_no_disks_but_volumes(self):
         self.tell_stories()
 
-    @proofs.proves('storage.block')
+    def forget(self):
+        """Release what a story has burned."""
+        super().forget()
+        for host in self.hosts:
+            for index in self.burned(host):
+                self.release(index, host)
+        self._run_periodics()
+
+    @proofs.proves(
+        'O21',
+        'O24',
+        'O25',
+        'storage.block',
+        'device.cold-migrate',
+        'device.one-time-use',
+    )
     def story_server_with_device_boots_from_volume_and_migrates(self):
         data = uuidutils.generate_uuid()
         server = self.boot_from_volume(
             data, request={'host': 'host1', 'config_drive': True}
         )
         before = self.connected(server)
-        self.assertEqual(1, len(self.owned(server)))
+        (first,) = self.owned(server)
+        self.assert_burned(first)
         self.migrate(server)
         self.assert_on('host2', 'host1', server, before)
-        self.assertEqual(1, len(self.owned(server, 'host2')))
+        (other,) = self.owned(server, 'host2')
+        self.assert_burned(other, host='host2')
         self.revert(server)
         self.assert_on('host1', 'host2', server, before)
+        self.assertEqual({first}, self.owned(server))
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual([], self.media('host2'))
         self.migrate(server)
         self.confirm(server)
         self.assert_on('host2', 'host1', server, before)
+        (another,) = self.owned(server, 'host2')
         self.assertIsNone(self.lpar(server))
         self.assertEqual([], self.media('host1'))
         self.reboot_hard(server)
         self.assert_on('host2', 'host1', server, before)
+        # Nobody but an operator takes a burn back.
+        self.assert_burned(first)
+        self.assert_burned(other, another, host='host2')
+        self.arrive_after_failover(server, data)
+        self.assert_burned(first, *self.owned(server))
+
+    def arrive_after_failover(self, server, data):
+        """Migrate a server whose volumes have other UDIDs on the next host."""
+        burned, before = self.burned(), self.connected(server, 'host2')
+        recorded = self.recorded_udids(server)
+        truth = self.cinder.uid
+        self.cinder.uid = lambda volume_id: f'7{truth(volume_id)[1:]}'
+        self.migrate(server, expected='ERROR')
+        self.assertIn('Refresh it if it is a copy', self.fault(server))
+        # What the last step would have burned waits for a hard reboot.
+        self.assert_burned(*burned)
+        self.assertEqual([], self.array_disks())
+        self.assertIsNone(self.lpar(server))
+        self.reboot_hard(server, 'ERROR')
+        self.assertEqual(recorded, self.recorded_udids(server))
+
+        server = self.refresh(server, volumes.BOOT_VOLUME, data)
+        found = self.connected(server)
+        self.assert_on('host1', 'host2', server, found)
+        for vios, slots in before.items():
+            self.assertEqual(slots.keys(), found[vios].keys())
+            self.assertEqual(
+                {*self.recorded_udids(server).values()},
+                {*found[vios].values()},
+            )
+        self.cinder.uid = truth
 
     def story_server_with_ephemeral_disk_stays_at_home(self):
         server = self.boot_from_volume(
