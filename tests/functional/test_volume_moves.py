@@ -18,6 +18,7 @@ import fixtures
 from cinderclient import exceptions as cinder_exception
 from nova import context as nova_context
 from nova import objects
+from nova import utils
 from nova.compute import manager
 from nova.network import neutron
 from oslo_utils import uuidutils
@@ -128,20 +129,13 @@ class VolumeMovesTest(VolumeMoveTestCase):
         self.assertIsNone(self.lpar(server))
 
     def story_volume_of_another_uid_at_its_place_is_refused(self):
-        server, _ = self.boot_with_volume()
-        truth = self.cinder.uid
-
-        def other(volume_id):
-            uid = truth(volume_id)
-            return uid[:-1] + ('1' if uid[-1] == '0' else '0')
-
+        server, volume = self.boot_with_volume()
         self.migrate(server)
-        self.cinder.uid = other
+        self.cinder.exchange(volume)
         self.revert(server, expected='ERROR')
         self.assertIn('leads to another disk now', self.fault(server))
         self.assertEqual([], self.slots(server))
-        self.cinder.uid = truth
-        self.cinder.publish()
+        self.cinder.exchange()
         self.reboot_hard(server)
         self.assertEqual(2, len(self.slots(server)))
 
@@ -297,8 +291,7 @@ class WithoutPoolTest(
         """Migrate a server whose volumes have other UDIDs on the next host."""
         burned, before = self.burned(), self.connected(server, 'host2')
         recorded = self.recorded_udids(server)
-        truth = self.cinder.uid
-        self.cinder.uid = lambda volume_id: f'7{truth(volume_id)[1:]}'
+        self.cinder.exchange(volumes.BOOT_VOLUME, data)
         self.migrate(server, expected='ERROR')
         self.assertIn('Refresh it if it is a copy', self.fault(server))
         # What the last step would have burned waits for a hard reboot.
@@ -317,7 +310,46 @@ class WithoutPoolTest(
                 {*self.recorded_udids(server).values()},
                 {*found[vios].values()},
             )
-        self.cinder.uid = truth
+        self.cinder.exchange()
+
+    @proofs.proves('storage.block')
+    def story_server_is_unshelved_elsewhere_with_its_own_volumes(self):
+        self.flags(shelved_offload_time=0)
+        data = uuidutils.generate_uuid()
+        server = self.boot_from_volume(
+            data, extra_specs={}, request={'host': 'host1'}
+        )
+        before = self.connected(server)
+        self.api.post_server_action(server['id'], {'shelve': None})
+        self._wait_for_state_change(server, 'SHELVED_OFFLOADED')
+        self.assert_no_volumes()
+        for wrong in (volumes.BOOT_VOLUME, data):
+            self.cinder.exchange(wrong)
+            event = self.unshelve(server, 'error')
+            self.assertIn('leads to another disk now', event['details'])
+            server = self.api.get_server(server['id'])
+            self.assertEqual('SHELVED_OFFLOADED', server['status'])
+            self.assertIsNone(self.lpar(server, 'host2'))
+            self.assert_no_volumes('host2')
+            self.wait_until_unallocated(server)
+        self.cinder.exchange()
+        self.unshelve(server)
+        self.assert_on('host2', 'host1', server, before)
+        self.assertEqual(2, len(self.recorded_udids(server)))
+        self.assertTrue(all(self.recorded_udids(server).values()))
+
+    def unshelve(self, server, expected='success'):
+        """Unshelve a server on the second host; return its event."""
+        with (
+            self.ended(
+                server, 'unshelve', expected, 'unshelve_instance'
+            ) as event,
+            utils.temporary_mutation(self.admin_api, microversion='2.91'),
+        ):
+            self.admin_api.post_server_action(
+                server['id'], {'unshelve': {'host': 'host2'}}
+            )
+        return event
 
     def story_server_with_ephemeral_disk_stays_at_home(self):
         server = self.boot_from_volume(

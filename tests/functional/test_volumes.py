@@ -191,10 +191,55 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assertEqual('running', self.lpar(server).state)
 
         self.write_boot_volume_anew(server)
+        self.assertEqual([32, 48, 64, 65], self.slots(server))
+        self.assert_has_device(server)
+
+        self.rebuild_with_exchanged(server, volumes.BOOT_VOLUME)
 
         self._delete_server(server)
         self.assert_no_volumes()
         self.assertIsNone(self.lpar(server))
+
+    def rebuild_with_exchanged(self, server, volume):
+        """Rebuild a server when a volume's place leads to another disk."""
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        before = self.connected(server)
+        self.cinder.exchange(volume)
+        self.write_boot_volume_anew(server, 'ERROR')
+        self.assertIn('leads to another disk now', self.fault(server))
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual([], self.array_disks())
+        self.cinder.exchange()
+
+        # Nova has deleted them, and the page has the command.
+        self.wait_until_unallocated(server)
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
+        self._wait_for_server_parameter(
+            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+        )
+        (event, *_) = self.events(server, 'reboot', 'powervm_reboot')
+        self.assertIn('0 of its allocations are slots', event['details'])
+        self.set_allocations(server, allocations)
+        self._reboot_server(server, hard=True)
+        self.assertEqual(before, self.connected(server))
+        self.assert_has_device(server)
+
+    def set_allocations(self, server, allocations):
+        """Run ``openstack resource provider allocation set``."""
+        answer = self.placement.put(
+            f'/allocations/{server["id"]}',
+            {
+                'allocations': {
+                    uuid: {'resources': allocated['resources']}
+                    for uuid, allocated in allocations.items()
+                },
+                'consumer_generation': None,
+                'project_id': server['tenant_id'],
+                'user_id': server['user_id'],
+            },
+            version='1.28',
+        )
+        self.assertEqual(204, answer.status, answer.body)
 
     def assert_has_device(self, server):
         """Assert that a server has the one device that it asked for."""
@@ -237,7 +282,7 @@ class VolumesTest(volumes.VolumesTestCase):
             server, {'OS-EXT-STS:task_state': None}
         )
 
-    def write_boot_volume_anew(self, server):
+    def write_boot_volume_anew(self, server, expected='ACTIVE'):
         image = self.create_image(b'another' * 1000)
         with utils.temporary_mutation(self.api, microversion='2.93'):
             self.api.post_server_action(
@@ -247,11 +292,8 @@ class VolumesTest(volumes.VolumesTestCase):
                 lambda: self.reimaged(server), 'no volume is reimaged'
             )
         self._wait_for_server_parameter(
-            server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+            server, {'OS-EXT-STS:task_state': None, 'status': expected}
         )
-
-        self.assertEqual([32, 48, 64, 65], self.slots(server))
-        self.assert_has_device(server)
 
     def reimaged(self, server):
         """Tell Nova that Cinder has written the volume, if it waits."""

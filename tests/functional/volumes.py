@@ -38,6 +38,7 @@ class ArrayFixture(nova_fixtures.CinderFixture):
     :ivar told: What Nova is told instead of the truth, by volume id.
     :ivar promises: What Nova is told of all volumes besides.
     :ivar complete: The ids of the attachments that Nova has completed.
+    :ivar exchanged: The volumes whose places lead to other disks.
     """
 
     def __init__(self, case, apply):
@@ -48,10 +49,19 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         self.told = {}
         self.promises = {}
         self.complete = set()
+        self.exchanged = set()
 
     def uid(self, volume_id):
         """Return the uid of a volume."""
-        return volume_id.replace('-', '').upper()
+        uid = volume_id.replace('-', '').upper()
+        if volume_id in self.exchanged:
+            uid = uid[:-1] + ('1' if uid[-1] == '0' else '0')
+        return uid
+
+    def exchange(self, *volume_ids):
+        """Have these volumes lead to disks whose uids differ by one digit."""
+        self.exchanged = {*volume_ids}
+        self.publish()
 
     def mapped(self):
         """Return the ids of volumes that the array maps to some host."""
@@ -242,23 +252,25 @@ class VolumesTestCase(base.PowerVMTestCase):
         :param options: More of the request, such as ``tag``.
         """
         body = {'volumeAttachment': {'volumeId': volume_id} | options}
-        with self._ended(server, 'attach_volume', expected) as event:
+        with self.ended(server, 'attach_volume', expected) as event:
             self.api.post_server_volume(server['id'], body)
         return event
 
     def detach(self, server, volume_id, expected='success'):
         """Detach a volume; return the event that ends this."""
-        with self._ended(server, 'detach_volume', expected) as event:
+        with self.ended(server, 'detach_volume', expected) as event:
             self.api.delete_server_volume(server['id'], volume_id)
         return event
 
     @contextlib.contextmanager
-    def _ended(self, server, action, expected):
+    def ended(self, server, action, expected, method=''):
         """Yield the event of an action, which is empty until this has ended.
 
         A server has events of earlier actions, too.
+
+        :param method: What nova-compute does; empty if it is as the action.
         """
-        event, name = {}, f'compute_{action}'
+        event, name = {}, f'compute_{method or action}'
         earlier = len(self.events(server, action, name))
         yield event
 
