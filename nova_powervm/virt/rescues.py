@@ -147,8 +147,8 @@ def _check_root(instance: Any, block_device_info: Any) -> None:
     if instance_volumes.boot_volume(block_device_info):
         raise exception.RescueRefused(
             instance_uuid=instance.uuid,
-            reason='it boots from a volume. Detach the volume, or attach it '
-            'to another server to repair it',
+            reason='it boots from a volume. Make another volume from that, '
+            'and attach it to another server to repair it',
         )
 
 

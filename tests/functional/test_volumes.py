@@ -23,6 +23,7 @@ import fixtures
 from nova import context as nova_context
 from nova import objects
 from nova import utils
+from nova.tests.functional.api import client
 from oslo_utils import uuidutils
 
 from emulator.tests import san
@@ -195,10 +196,30 @@ class VolumesTest(volumes.VolumesTestCase):
         self.assert_has_device(server)
 
         self.rebuild_with_exchanged(server, volumes.BOOT_VOLUME)
+        self.refuse_rescue(server)
 
         self._delete_server(server)
         self.assert_no_volumes()
         self.assertIsNone(self.lpar(server))
+
+    def refuse_rescue(self, server):
+        """Refuse what Nova has for servers that boot from volumes."""
+        before = self.connected(server)
+        image = self.create_image(
+            bytes(512),
+            properties={'hw_rescue_bus': 'scsi', 'hw_rescue_device': 'disk'},
+        )
+        with utils.temporary_mutation(self.api, microversion='2.87'):
+            error = self.assertRaises(
+                client.OpenStackApiException,
+                self.api.post_server_action,
+                server['id'],
+                {'rescue': {'rescue_image_ref': image}},
+            )
+        self.assertEqual(400, error.response.status_code)
+        self.assertIn('Host unable to rescue a volume-backed', str(error))
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(before, self.connected(server))
 
     def rebuild_with_exchanged(self, server, volume):
         """Rebuild a server when a volume's place leads to another disk."""
