@@ -57,8 +57,19 @@ def exchange(array):
     array['maps'] = [{'host': 'host1', 'volume': 'v2', 'lun': 0}]
 
 
+def exchanged(number):
+    """Return what has one volume's place lead to a disk of another uid."""
+
+    def change(array):
+        array['volumes'][number]['uid'] = changed(
+            volumes.UIDS[f'v{number + 1}']
+        )
+
+    return change
+
+
 def changed(wwpn):
-    """Return a worldwide port name that differs in its last digit."""
+    """Return a name of a port, or a uid, that differs in its last digit."""
     return f'{wwpn[:-1]}{(int(wwpn[-1], 16) + 8) % 16:X}'
 
 
@@ -1360,7 +1371,7 @@ class MoveTest(volumes.VolumesTestCase):
             root=None,
             volumes=(BOOT, V2),
             config_drive=True,
-            slots=(base.slot(base.GPU),),
+            slots=(base.slot(base.GPU, one_time_use=True),),
         )
         self.before = self.connected()
         return dataclasses.replace(
@@ -1404,6 +1415,13 @@ class MoveTest(volumes.VolumesTestCase):
 
     def test_lpar_is_made_around_volumes_and_goes_with_its_config_drive(self):
         wanted = self.spawn_backed()
+        wanted = dataclasses.replace(
+            wanted,
+            volumes=(
+                BOOT.with_udid(volumes.UDIDS['v1']),
+                V2.with_udid(volumes.UDIDS['v2']),
+            ),
+        )
         self.run_plan(operations.DEPARTURE, wanted)
         self.assert_no_volumes()
         for row in (
@@ -1413,10 +1431,24 @@ class MoveTest(volumes.VolumesTestCase):
         ):
             with self.subTest(row.name):
                 self.removals.destroy(base.INSTANCE)
-                self.assert_nothing_left()
-                self.assert_no_volumes()
+                # As an operator releases it.
+                self.placement.burned.clear()
+                for number in (0, 1):
+                    self.change_san(exchanged(number))
+                    self.failed(
+                        exception.VolumeRefused,
+                        row,
+                        wanted,
+                        f'{wanted.volumes[number].id} cannot be connected',
+                        'leads to another disk now',
+                    )
+                    self.assert_nothing_left()
+                    self.assert_no_volumes()
+                    self.assertEqual(set(), self.burned())
+                self.set_san('v1', 'v2')
                 self.run_plan(row, wanted)
                 self.assert_here()
+                self.assertEqual({base.GPU}, self.burned())
 
     def test_failed_arrival_leaves_no_volume_and_can_be_repeated(self):
         wanted = self.spawn_backed()
