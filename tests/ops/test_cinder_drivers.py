@@ -22,23 +22,15 @@ import os
 import pathlib
 import subprocess
 import sys
-import types
 
-from nova import objects
-from nova.compute import vm_states
 from os_brick.initiator import linuxscsi
 from os_brick.initiator.connectors import fibre_channel
 
 from nova_powervm.lpar import supported_features
 from nova_powervm.lpar import volumes as lpar_volumes
-from tests.ops import base
+from tests import proofs
 from tests.ops import volumes
 from tests.unit.docs import pages
-
-objects.register_all()
-
-from nova_powervm.virt import instance_volumes  # noqa: E402
-from tests import proofs  # noqa: E402
 
 _PROCESSES = pathlib.Path(__file__).parents[1] / 'processes'
 #: The words that the page for administrators explains.
@@ -125,17 +117,9 @@ class CinderDriversTest(volumes.VolumesTestCase):
 
     def connector(self, host):
         """Return what the driver tells Cinder of a host."""
-        instance_volumes.CONF.set_override('host', host)
-        self.addCleanup(instance_volumes.CONF.clear_override, 'host')
-        connects = instance_volumes.InstanceVolumes(
-            types.SimpleNamespace(
-                volumes=self.volumes, partitions=self.partitions
-            )
+        return lpar_volumes.describe_host(
+            host, '192.0.2.1', self.volumes.connector()
         )
-        instance = types.SimpleNamespace(
-            uuid=base.INSTANCE, vm_state=vm_states.BUILDING
-        )
-        return connects.connector(instance)
 
     def ask(self, connectors):
         """Ask Cinder's drivers about connectors."""

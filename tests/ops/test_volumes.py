@@ -18,7 +18,6 @@ import types
 from unittest import mock
 
 from nova import objects
-from nova.compute import vm_states
 from pypowervm import const
 from pypowervm.tasks import hdisk
 from pypowervm.tasks import scsi_mapper
@@ -37,6 +36,7 @@ from tests.ops import volumes
 
 objects.register_all()
 
+from nova_powervm.virt import instance_records  # noqa: E402
 from nova_powervm.virt import instance_volumes  # noqa: E402
 from nova_powervm.virt import system_metadata  # noqa: E402
 from tests import proofs  # noqa: E402
@@ -271,19 +271,25 @@ class AttachTest(volumes.VolumesTestCase):
         )
         connects = instance_volumes.InstanceVolumes(
             types.SimpleNamespace(
-                volumes=self.volumes, partitions=self.partitions
+                volumes=self.volumes,
+                partitions=self.partitions,
+                nodename='host1',
             )
         )
         instance = types.SimpleNamespace(
             uuid=base.INSTANCE,
-            vm_state=vm_states.ACTIVE,
             system_metadata={
                 system_metadata.virtual_slot(name).name: str(slot)
                 for name, slot in record.items()
             },
         )
-        with self.assertRaisesRegex(
-            exception.VolumesImpossible, '1 of 64 virtual slots left'
+        with (
+            mock.patch.object(
+                instance_records, 'evacuated', return_value=frozenset()
+            ),
+            self.assertRaisesRegex(
+                exception.VolumesImpossible, '1 of 64 virtual slots left'
+            ),
         ):
             connects.connector(instance)
 
