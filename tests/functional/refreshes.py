@@ -12,6 +12,8 @@
 
 """What an administrator does for volumes after a failover of their array."""
 
+import contextlib
+import io
 import json
 import pathlib
 import shlex
@@ -79,31 +81,43 @@ class RefreshTestCase(moving.MovingTestCase, test_commands.CommandTestCase):
             [STOP, CONNECTOR, IN_USE, REFRESH, REBOOT],
             lines[first : first + 5],
         )
-        self.api.post_server_action(server['id'], {'os-stop': None})
-        self._wait_for_server_parameter(
-            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
-        )
-        path = pathlib.Path(
-            self.useFixture(fixtures.TempDir()).path, 'connector.json'
-        )
-        path.write_text(self.print_connector(host))
+        printed = self.print_connector(host)
         driver = self.computes[host].manager.driver
         # All hosts of a test have the name and address of the last one.
         if len(self.computes) == 1:
             self.assertEqual(
                 driver.get_volume_connector(self.instance(server)),
-                json.loads(path.read_text()),
+                json.loads(printed),
             )
+        self.assertEqual(5, self.run_refresh(server, ids[0], printed))
+        self.api.post_server_action(server['id'], {'os-stop': None})
+        self._wait_for_server_parameter(
+            server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        wrong = printed.replace(f'"{host}"', '"host3"')
+        self.set_in_use(ids[0])
+        self.assertEqual(7, self.run_refresh(server, ids[0], wrong))
         for volume in ids:
             self.set_in_use(volume)
-            _, group, action, *argv = shlex.split(
-                REFRESH.replace('<server>', server['id'])
-                .replace('<volume>', volume)
-                .replace(path.name, str(path))
-            )
-            command = getattr(manage.CATEGORIES[group](), action)
-            self.assertEqual(0, command(*argv))
+            self.assertEqual(0, self.run_refresh(server, volume, printed))
         return self.reboot_hard(server)
+
+    def run_refresh(self, server, volume, connector):
+        """Run the command of Nova; return its exit code.
+
+        :param connector: The contents of the file.
+        """
+        path = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path, 'connector.json'
+        )
+        path.write_text(connector)
+        _, group, action, *argv = shlex.split(
+            REFRESH.replace('<server>', server['id'])
+            .replace('<volume>', volume)
+            .replace(path.name, str(path))
+        )
+        with contextlib.redirect_stdout(io.StringIO()):
+            return getattr(manage.CATEGORIES[group](), action)(*argv)
 
     def set_in_use(self, volume):
         """Run ``openstack volume set --state in-use --attached``."""
