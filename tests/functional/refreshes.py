@@ -21,11 +21,8 @@ import subprocess
 
 import fixtures
 import nova.conf
-from nova import context as nova_context
-from nova import objects
 from nova.cmd import manage
 
-from nova_powervm.lpar import volumes
 from tests.functional import moving
 from tests.functional import test_commands
 from tests.unit.docs import pages
@@ -44,19 +41,6 @@ REBOOT = 'openstack server reboot --hard <server>'
 
 class RefreshTestCase(moving.MovingTestCase, test_commands.CommandTestCase):
     """Runs the commands of the page, those of Nova by Nova's own code."""
-
-    def recorded_udids(self, server):
-        """Return what Nova has recorded the volumes of a server as, by id."""
-        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
-            nova_context.get_admin_context(), server['id']
-        )
-        return {
-            disk.volume_id: json.loads(disk.connection_info)['data'].get(
-                volumes.UDID_KEY
-            )
-            for disk in disks
-            if disk.is_volume
-        }
 
     def read_udid(self, udid):
         """Return what the page's command reads in a UDID."""

@@ -35,6 +35,7 @@ from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import real_cinder
 from tests.functional import refreshes
+from tests.functional import volumes
 from tests.unit.docs import pages
 
 #: What the disks of an array say that they are.
@@ -311,7 +312,7 @@ class CinderVolumesTest(CinderVolumesTestCase, refreshes.RefreshTestCase):
 
     def accept_other_udids(self, server, *ids):
         """Have a move refuse volumes until they are refreshed."""
-        before = self.recorded_udids(server)
+        before = volumes.recorded_udids(server)
         flavor = self.make_flavor(base.gpu_groups(1), memory_mb=2048)
         self.api.post_server_action(
             server['id'], {'resize': {'flavorRef': flavor}}
@@ -321,10 +322,10 @@ class CinderVolumesTest(CinderVolumesTestCase, refreshes.RefreshTestCase):
         self.reboot_hard(server, 'ERROR')
         for name in SERVERS:
             self.assertEqual({}, self.clients_of(name))
-        self.assertEqual(before, self.recorded_udids(server))
+        self.assertEqual(before, volumes.recorded_udids(server))
 
         server = self.refresh(server, *ids)
-        after = self.recorded_udids(server)
+        after = volumes.recorded_udids(server)
         self.assertEqual({*ids}, after.keys())
         for volume in ids:
             self.cinder.await_status(volume, 'in-use')

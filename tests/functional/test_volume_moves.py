@@ -290,7 +290,7 @@ class WithoutPoolTest(
     def arrive_after_failover(self, server, data):
         """Migrate a server whose volumes have other UDIDs on the next host."""
         burned, before = self.burned(), self.connected(server, 'host2')
-        recorded = self.recorded_udids(server)
+        recorded = volumes.recorded_udids(server)
         self.cinder.exchange(volumes.BOOT_VOLUME, data)
         self.migrate(server, expected='ERROR')
         self.assertIn('Refresh it if it is a copy', self.fault(server))
@@ -299,7 +299,7 @@ class WithoutPoolTest(
         self.assertEqual([], self.array_disks())
         self.assertIsNone(self.lpar(server))
         self.reboot_hard(server, 'ERROR')
-        self.assertEqual(recorded, self.recorded_udids(server))
+        self.assertEqual(recorded, volumes.recorded_udids(server))
 
         server = self.refresh(server, volumes.BOOT_VOLUME, data)
         found = self.connected(server)
@@ -307,7 +307,7 @@ class WithoutPoolTest(
         for vios, slots in before.items():
             self.assertEqual(slots.keys(), found[vios].keys())
             self.assertEqual(
-                {*self.recorded_udids(server).values()},
+                {*volumes.recorded_udids(server).values()},
                 {*found[vios].values()},
             )
         self.cinder.exchange()
@@ -335,8 +335,8 @@ class WithoutPoolTest(
         self.cinder.exchange()
         self.unshelve(server)
         self.assert_on('host2', 'host1', server, before)
-        self.assertEqual(2, len(self.recorded_udids(server)))
-        self.assertTrue(all(self.recorded_udids(server).values()))
+        self.assertEqual(2, len(volumes.recorded_udids(server)))
+        self.assertTrue(all(volumes.recorded_udids(server).values()))
 
     def unshelve(self, server, expected='success'):
         """Unshelve a server on the second host; return its event."""

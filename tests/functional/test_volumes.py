@@ -17,11 +17,8 @@ is in ``tests/ops/test_volumes.py``.
 """
 
 import contextlib
-import json
 
 import fixtures
-from nova import context as nova_context
-from nova import objects
 from nova import utils
 from nova.tests.functional.api import client
 from oslo_utils import uuidutils
@@ -74,7 +71,7 @@ class VolumesTest(volumes.VolumesTestCase):
         (disk,) = self.instance(server).device_metadata.devices
         self.assertEqual((volume, ['database']), (disk.serial, disk.tags))
         self.assertEqual([64, 65], self.slots(server))
-        (udid,) = self.recorded_udids(server)
+        (udid,) = volumes.recorded_udids(server).values()
         self.assertEqual('01M0l', udid[:5])
 
         self.extend(server, volume, 2, 'success')
@@ -85,17 +82,6 @@ class VolumesTest(volumes.VolumesTestCase):
         self.detach(server, volume)
         self.assert_no_volumes()
         self.assertEqual('running', self.lpar(server).state)
-
-    def recorded_udids(self, server):
-        """Return what Nova has recorded the volumes of a server as."""
-        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
-            nova_context.get_admin_context(), server['id']
-        )
-        return [
-            json.loads(disk.connection_info)['data'].get(lpar_volumes.UDID_KEY)
-            for disk in disks
-            if disk.is_volume
-        ]
 
     def extend(self, server, volume, size, expected, published=True):
         """Extend a volume; return the event that ends this."""
@@ -173,8 +159,9 @@ class VolumesTest(volumes.VolumesTestCase):
 
         self.assertEqual([32, 48, 64, 65], self.slots(server))
         self.assertEqual([], self.disks())
-        self.assertTrue(all(self.recorded_udids(server)))
-        self.assertEqual(2, len(self.recorded_udids(server)))
+        recorded = volumes.recorded_udids(server)
+        self.assertEqual(2, len(recorded))
+        self.assertTrue(all(recorded.values()))
         self.assertEqual([volumes.BOOT_VOLUME], self.boot_volumes(server))
         self.assert_has_device(server)
         self.assertEqual('running', self.lpar(server).state)
@@ -185,7 +172,7 @@ class VolumesTest(volumes.VolumesTestCase):
         self._reboot_server(server, hard=True)
         self.assertEqual([32, 48, 64, 65], self.slots(server))
         self._reboot_server(server, hard=True)
-        self.assertTrue(all(self.recorded_udids(server)))
+        self.assertEqual(recorded, volumes.recorded_udids(server))
 
         self._stop_server(server)
         self._start_server(server)

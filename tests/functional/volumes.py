@@ -14,16 +14,34 @@
 
 import contextlib
 import copy
+import json
 
+from nova import context as nova_context
+from nova import objects
 from nova.tests import fixtures as nova_fixtures
 from oslo_utils import units
 
 from emulator.tests import san
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.virt import instance_volumes
 from tests.functional import base
 
 #: A volume with an image, which Nova's fixture can write anew.
 BOOT_VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
+
+
+def recorded_udids(server):
+    """Return what Nova has recorded the volumes of a server as, by id."""
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), server['id']
+    )
+    return {
+        disk.volume_id: json.loads(disk.connection_info)['data'].get(
+            lpar_volumes.UDID_KEY
+        )
+        for disk in disks
+        if disk.is_volume
+    }
 
 
 class ArrayFixture(nova_fixtures.CinderFixture):
