@@ -22,8 +22,6 @@ from demo import report
 
 _DISK = 'VirtualDisk'
 _MEDIUM = 'VirtualOpticalMedia'
-#: The adapter on it is no port; not every world has the switch.
-_MANAGEMENT_VLAN = 4094
 
 _DISKS = 'disks and the SHA-256 of their contents'
 
@@ -73,9 +71,7 @@ class Attachments:
             ],
             'ports': [dataclasses.asdict(port) for port in self.ports],
             'adapters': [
-                dataclasses.asdict(adapter)
-                for adapter in self.adapters
-                if adapter.vlan != _MANAGEMENT_VLAN
+                dataclasses.asdict(adapter) for adapter in self.adapters
             ],
         }
 

@@ -349,10 +349,10 @@ class Cloud:
         found = self._api.block_storage.find_volume(name)
         return found and Volume(found.id, found.status, found.size)
 
-    def volumes_of(self, server: Server) -> list[str]:
-        """Return the sorted ids of the volumes of a server."""
+    def volumes_of(self, server: Server) -> dict[str, str]:
+        """Return the ids of the volumes of a server, by device."""
         found = self._api.compute.volume_attachments(server.id)
-        return sorted(attachment.volume_id for attachment in found)
+        return dict(sorted((one.device, one.volume_id) for one in found))
 
     def delete_volumes(self) -> None:
         """Delete all volumes; Cinder does it later."""

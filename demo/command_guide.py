@@ -195,16 +195,13 @@ class Guide:
         create, rest = self._server_command(
             self._flavor or _MY_FLAVOR, _MY_BOOTED
         )
-        array = (
-            self._state_dir / stack_lib.VOLUMES / array_evidence.DESCRIPTION
-        )
         return [
             '',
             f'{openstack} volume create --size 1 {_MY_VOLUME}',
             f'{openstack} server add volume my-server {_MY_VOLUME}',
             f'{openstack} volume show {_MY_VOLUME}',
             '# What the array maps to which ports of the host:',
-            f'cat {shlex.quote(str(array))}',
+            self._array_command(),
             f'{openstack} server remove volume my-server {_MY_VOLUME}',
             create,
             rest.replace('--wait', '--boot-from-volume 1 --wait'),
@@ -261,6 +258,7 @@ class Guide:
             f'{server} migrate --wait my-server',
             f'{server} migration list --server my-server',
             f'{server} migration confirm my-server',
+            *self._volume_move_commands(),
         ]
         if self._flavor is None:
             return lines
@@ -270,6 +268,24 @@ class Guide:
             f'{server} resize --flavor {self._large_flavor} --wait my-server',
             f'{server} resize revert my-server',
         ]
+
+    def _volume_move_commands(self) -> list[str]:
+        """Return how a server moves with the volume that it boots from."""
+        if not self._choices.has_cinder:
+            return []
+        server = f'{self._program("openstack")} server'
+        return [
+            f'# {_MY_BOOTED} takes its volume along, which the array maps to '
+            'other ports',
+            f'{server} migrate --wait {_MY_BOOTED}',
+            self._array_command(),
+            f'{server} migration confirm {_MY_BOOTED}',
+        ]
+
+    def _array_command(self) -> str:
+        """Return the command that shows what the array maps to whom."""
+        path = self._state_dir / stack_lib.VOLUMES / array_evidence.DESCRIPTION
+        return f'cat {shlex.quote(str(path))}'
 
     def _image_commands(self) -> list[str]:
         """Return how a server becomes an image, and comes back from one."""

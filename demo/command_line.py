@@ -99,7 +99,8 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
         '--cinder',
         action='store_true',
         help='run Cinder with a simulated storage array, too, and '
-        'demonstrate volumes by Fibre Channel',
+        'demonstrate volumes by Fibre Channel; with --hosts 2, also servers '
+        'that move with their volumes',
     )
     parser.add_argument(
         '--accelerators',

@@ -114,6 +114,9 @@ def evacuate(context: Context) -> Outcome:
     observed = step_context.read_until(
         expected, lambda: two_hosts.observe(context, server)
     )
+    if observed != expected:
+        # The host that has failed would be asked for the disk.
+        return expected, observed, two_hosts.show(context, server)
     expected |= _expect_rest(context, bindings, held)
     observed |= {
         'GPUs': len(place.gpus),

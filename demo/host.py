@@ -36,6 +36,9 @@ _WEB = _NAMESPACE.format('web')
 
 _TIMEOUT = 30
 
+#: Not every world has NovaLink's management switch.
+_MANAGEMENT_VLAN = 4094
+
 _LOGON = f"""\
 <LogonRequest xmlns="{_WEB}" schemaVersion="V1_0">
   <UserID>{{username}}</UserID><Password>{{password}}</Password>
@@ -62,7 +65,8 @@ _STORAGE = {
     'PhysicalVolume': (('VolumeName', 'VolumeCapacity'), 'UniqueDeviceID'),
 }
 
-_DISKS = ('VirtualDisk', 'LogicalUnit', 'PhysicalVolume')
+_ARRAY_DISK = 'PhysicalVolume'
+_DISKS = ('VirtualDisk', 'LogicalUnit', _ARRAY_DISK)
 
 #: The kinds of storage that :meth:`Host.volume_group_contents` finds.
 _IN_VOLUME_GROUPS = ('VirtualDisk', 'VirtualOpticalMedia')
@@ -115,7 +119,8 @@ class StorageElement:
 
     ``kind`` is the name of the REST element, ``size`` its capacity as the
     host reports it (of a disk in GB, of one of an array in MB), ``contents``
-    what was uploaded to it.
+    what was uploaded to it, ``slot`` the virtual slot in which the guest sees
+    it.
     """
 
     kind: str
@@ -123,11 +128,18 @@ class StorageElement:
     size: str
     contents: bytes = dataclasses.field(repr=False)
     udid: str = ''
+    slot: int = 0
 
     @property
     def is_disk(self) -> bool:
         """Whether a guest can write to it."""
         return self.kind in _DISKS
+
+    @property
+    def gigabytes(self) -> float:
+        """The size of a disk."""
+        size = float(self.size)
+        return size / 1024 if self.kind == _ARRAY_DISK else size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,12 +158,14 @@ class PoolUnit:
 class ArrayDisk:
     """A volume of an array, as one Virtual I/O Server has it.
 
-    ``users`` are the UUIDs of the partitions that it is mapped to.
+    ``users`` are the UUIDs of the partitions that it is mapped to, ``slots``
+    the virtual slots in which their guests see it.
     """
 
     name: str
     megabytes: int
     users: list[str]
+    slots: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,6 +273,7 @@ class Host:
             # The REST API has no request for the contents of a disk.
             contents=self._emulator.contents(_text(element, identifier)),
             udid=_text(element, identifier),
+            slot=int(_client_slot(mapping) or 0),
         )
 
     def users_of(self, udid: str) -> list[str]:
@@ -268,8 +283,7 @@ class Host:
 
     def virtual_slots(self, udid: str) -> list[str]:
         """Return the virtual slots at which guests see a disk."""
-        path = f'{_UOM}ClientAdapter/{_UOM}VirtualSlotNumber'
-        return sorted(one.findtext(path) for one in self._mappings(udid))
+        return sorted(_client_slot(one) for one in self._mappings(udid))
 
     def _mappings(self, udid: str) -> list[typing.Any]:
         servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
@@ -341,17 +355,21 @@ class Host:
         )
 
     def adapters(self, partition: str) -> list[Adapter]:
-        """Return the network adapters of the LPAR with this UUID."""
+        """Return the network adapters of the LPAR with this UUID.
+
+        They are those of its ports, without the one for management.
+        """
         feed = self._read(
             f'LogicalPartition/{partition.upper()}/ClientNetworkAdapter'
         )
-        return [
+        found = (
             Adapter(
                 mac=_with_colons(_text(element, 'MACAddress')),
                 vlan=int(_text(element, 'PortVLANID')),
             )
             for element in feed.iter(_UOM + 'ClientNetworkAdapter')
-        ]
+        )
+        return [one for one in found if one.vlan != _MANAGEMENT_VLAN]
 
     def pop_request_count(self) -> int:
         """Return the number of requests since the last call."""
@@ -439,15 +457,30 @@ def _pool_unit(element: typing.Any, names: dict[str, str]) -> PoolUnit:
 def _array_disk(disk: typing.Any, server: typing.Any) -> ArrayDisk:
     name = _text(disk, 'VolumeName')
     path = f'{_UOM}Storage/{_UOM}PhysicalVolume/{_UOM}VolumeName'
+    mappings = [
+        mapping
+        for mapping in server.iter(_UOM + 'VirtualSCSIMapping')
+        if mapping.findtext(path) == name
+    ]
     return ArrayDisk(
         name=name,
         megabytes=int(_text(disk, 'VolumeCapacity')),
         users=sorted(
             _linked(mapping, 'AssociatedLogicalPartition')
-            for mapping in server.iter(_UOM + 'VirtualSCSIMapping')
-            if mapping.findtext(path) == name
+            for mapping in mappings
         ),
+        slots=sorted(_client_slot(mapping) for mapping in mappings),
     )
+
+
+def _client_slot(mapping: typing.Any) -> str:
+    """Return the virtual slot in which a guest sees what is mapped.
+
+    It is empty if the mapping has outlived the LPAR.
+    """
+    path = f'{_UOM}ClientAdapter/{_UOM}VirtualSlotNumber'
+    slot: str = mapping.findtext(path, '')
+    return slot
 
 
 def _udid_of_unit(udid: str) -> str:

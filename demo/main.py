@@ -119,11 +119,6 @@ def _parse(
             '--cinder is for a cloud without Cyborg: leave out --cyborg and '
             '--accelerators'
         )
-    if choices.has_cinder and choices.hosts > 1 and choices.has_steps:
-        parser.error(
-            'there are no steps with volumes on two hosts: add --no-steps, '
-            'or leave out --hosts 2'
-        )
     if choices.hosts > 1 and (
         choices.has_cyborg or not choices.has_default_files
     ):

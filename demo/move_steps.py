@@ -33,6 +33,9 @@ FLAVOR = 'gpu.two-v100'
 LARGE = cloud_lib.Sizes(
     memory_mb=4096, processors=2, disk_gb=cloud_lib.DISK_GB + 1
 )
+#: A disk that has grown could not shrink again in a revert; a volume stays as
+#: it is.
+KEEPS_DISK = dataclasses.replace(LARGE, disk_gb=cloud_lib.DISK_GB)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +89,7 @@ def resize(context: Context) -> Outcome:
     start = _find_start(context)
     context.before_resize = _observe(context)
     context.cloud.compute_hosts.resize(context.servers[0].id, FLAVOR)
-    # A disk that has grown could not shrink again in a revert.
-    sizes = dataclasses.replace(LARGE, disk_gb=cloud_lib.DISK_GB)
-    return _check_arrival(context, start, sizes, 2)
+    return _check_arrival(context, start, KEEPS_DISK, 2)
 
 
 def _check_arrival(
@@ -122,10 +123,10 @@ def _check_arrival(
 
 def confirm_migration(context: Context) -> Outcome:
     """Confirm the migration; nothing may remain on the first host."""
-    return _confirm(context, cloud_lib.SMALL)
+    return confirm(context, cloud_lib.SMALL)
 
 
-def _confirm(context: Context, sizes: cloud_lib.Sizes) -> Outcome:
+def confirm(context: Context, sizes: cloud_lib.Sizes) -> Outcome:
     """Confirm a move; verify that the source is clean.
 
     :param sizes: what the server has to have afterwards.
@@ -180,7 +181,7 @@ def revert(context: Context) -> Outcome:
 def resize_for_good(context: Context) -> Outcome:
     """Resize again and confirm, which makes the disk larger."""
     context.cloud.compute_hosts.resize(context.servers[0].id, FLAVOR)
-    return _confirm(context, LARGE)
+    return confirm(context, LARGE)
 
 
 def _observe(context: Context) -> dict[str, report.Json]:
@@ -210,7 +211,7 @@ def _read_sizes(side: two_hosts.Side, server: cloud_lib.Server) -> report.Json:
     return {
         'memory_mb': size.memory_mb,
         'processors': size.processors,
-        'disk_gb': None if disk is None else float(disk.size),
+        'disk_gb': None if disk is None else disk.gigabytes,
     }
 
 

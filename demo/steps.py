@@ -35,6 +35,7 @@ from demo import server_steps
 from demo import step_context
 from demo import two_host_steps
 from demo import two_hosts
+from demo import volume_move_steps
 from demo import volume_steps
 
 #: What an API that refuses or does not answer raises; any other exception is
@@ -126,8 +127,7 @@ CINDER_STEPS: _Steps = (
     ('The array is empty', volume_steps.delete_volumes),
 )
 
-#: The steps on two hosts, which share a storage pool.
-TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
+_BOTH_HOSTS: _StepsIn[two_hosts.Context] = (
     ('The slots of both hosts', two_host_steps.show_slots),
     ('The inventory files in use', two_host_steps.show_inventories),
     (
@@ -139,6 +139,11 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
         server_steps.create_image_network_key,
     ),
     ('A flavor with one GPU', two_host_steps.create_flavor),
+)
+
+#: The steps on two hosts, which share a storage pool.
+TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
+    *_BOTH_HOSTS,
     (
         'A server with a GPU on the first host',
         two_host_steps.boot_on_first_host,
@@ -182,6 +187,40 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ),
     ('Shelve and unshelve on the other host', image_steps.shelve),
     ('Deletion releases everything', two_host_steps.delete_servers),
+)
+
+#: The steps on two hosts with volumes.
+TWO_HOST_CINDER_STEPS: _StepsIn[two_hosts.Context] = (
+    *_BOTH_HOSTS,
+    (
+        'Boot from a volume with a GPU, on the first host',
+        volume_move_steps.boot,
+    ),
+    ('Attach another volume', volume_move_steps.attach),
+    ('Migrate a server with its volumes', volume_move_steps.migrate),
+    (
+        'Confirmation of the migration',
+        volume_move_steps.confirm_migration,
+    ),
+    ('A flavor with two GPUs', move_steps.create_flavor),
+    (
+        'Resize a server that boots from a volume, with a GPU',
+        volume_move_steps.resize,
+    ),
+    ('Revert of the resize', volume_move_steps.revert),
+    (
+        'Another resize, and its confirmation',
+        volume_move_steps.resize_for_good,
+    ),
+    ('The first host fails', evacuation_steps.fail_first_host),
+    ('Evacuate it', volume_move_steps.evacuate),
+    (
+        'The evacuated server starts',
+        volume_move_steps.start_evacuated,
+    ),
+    ('The first host returns', volume_move_steps.return_first_host),
+    ('Deletion releases everything', two_host_steps.delete_servers),
+    ('The array is empty', volume_steps.delete_volumes),
 )
 
 #: The steps in a cloud with Cyborg.
@@ -228,7 +267,12 @@ def run_steps(
     :param context: the context of a cloud that is as it was started.
     """
     if isinstance(context, two_hosts.Context):
-        return _run(TWO_HOST_STEPS, context)
+        return _run(
+            TWO_HOST_CINDER_STEPS
+            if context.stack.has_cinder
+            else TWO_HOST_STEPS,
+            context,
+        )
     if context.stack.has_cyborg:
         return _run(CYBORG_STEPS, context)
     if context.stack.has_cinder:

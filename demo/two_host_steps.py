@@ -304,12 +304,13 @@ def read_sha256(context: Context, server: cloud_lib.Server) -> str | None:
 def read_disk(
     side: two_hosts.Side, server: cloud_lib.Server
 ) -> host_lib.StorageElement | None:
-    """Return the disk that a host maps to the LPAR of a server, or None."""
+    """Return the disk that the LPAR of a server boots from, or None.
+
+    It is the one in the lowest virtual slot.
+    """
     uuid = step_context.partition_uuid(server.id)
-    for element in side.host.storage(uuid):
-        if element.is_disk:
-            return element
-    return None
+    disks = (item for item in side.host.storage(uuid) if item.is_disk)
+    return min(disks, key=lambda disk: disk.slot, default=None)
 
 
 def delete_servers(context: Context) -> Outcome:

@@ -59,6 +59,18 @@ class Side:
         return expected_providers.read_paragraphs(text)
 
 
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """What a guest has to find on a volume, and where, after each move.
+
+    :ivar sha256: the SHA-256 of what was written to it.
+    :ivar slots: its virtual slots, by Virtual I/O Server.
+    """
+
+    sha256: str
+    slots: dict[str, list[str]]
+
+
 @dataclasses.dataclass(kw_only=True)
 class Context(step_context.Context):
     """A cloud with two compute hosts, and what earlier steps found.
@@ -70,6 +82,7 @@ class Context(step_context.Context):
     :ivar contents: the SHA-256 that the root disk of each server has to
         have, by the name of the server.
     :ivar before_resize: the server that is resized, as it was before.
+    :ivar volumes: the volumes of the first server, by device.
     """
 
     supervisor: supervisor_lib.Supervisor
@@ -79,6 +92,7 @@ class Context(step_context.Context):
     )
     contents: dict[str, str] = dataclasses.field(default_factory=dict)
     before_resize: report.Json = None
+    volumes: dict[str, Volume] = dataclasses.field(default_factory=dict)
 
     def on_each(
         self, read: collections.abc.Callable[[Side], _T]

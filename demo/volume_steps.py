@@ -116,7 +116,7 @@ def boot(context: Context) -> Outcome:
         context,
         result,
         _expect(uuid, cloud_lib.DISK_GB, context.image_data),
-        *volumes,
+        *volumes.values(),
     )
     expected |= {
         'server': ('ACTIVE', ''),

@@ -68,10 +68,13 @@ def add_to(world: worlds.World, host: int = 1) -> worlds.World:
     return world
 
 
-def wwpns() -> dict[str, list[str]]:
-    """Return the worldwide port names of the first host, by server."""
+def wwpns(host: int = 1) -> dict[str, list[str]]:
+    """Return the worldwide port names of a host, by server.
+
+    :param host: its number.
+    """
     return {
-        name: [_wwpn(number, port, 1) for port in _PORTS]
+        name: [_wwpn(number, port, host) for port in _PORTS]
         for number, name in enumerate(_SERVERS)
     }
 

@@ -32,6 +32,7 @@ from demo import main
 from demo import sqlite
 from demo import stack as stack_lib
 from demo import two_worlds
+from demo import volume_world
 from powervm_emulator import worlds
 from tests.unit.demo import samples
 
@@ -77,7 +78,6 @@ class OptionsTest(samples.DirectoryTestCase):
             ('--hosts 2 --cyborg', '--hosts 2'),
             ('--cinder --cyborg', '--cinder is'),
             ('--console --cyborg', '--console is'),
-            ('--cinder --hosts 2', 'add --no-steps'),
         ):
             self.assert_refused(*line.split(), reasons=[reason])
 
@@ -85,6 +85,7 @@ class OptionsTest(samples.DirectoryTestCase):
         for line, is_kept in (
             ('--cyborg', False),
             ('--cinder --console', False),
+            ('--cinder --hosts 2', False),
             ('--hosts 2 --json x --transport-url x', False),
             ('--no-steps', True),
             ('--inventory a', True),
@@ -197,6 +198,11 @@ class StackTest(samples.DirectoryTestCase):
             for port in slot.get('fibre_channel_ports', ())
         ]
         self.assertEqual([8, 8], [len(names), len({*names})])
+        # By these names, the steps tell to which host a volume is mapped.
+        known = [volume_world.wwpns(host).values() for host in (1, 2)]
+        self.assertEqual(
+            names, [name for ports in known for pair in ports for name in pair]
+        )
 
 
 class SqliteTest(samples.DirectoryTestCase):
@@ -305,6 +311,12 @@ class GuideTest(unittest.TestCase):
                 'pkill -9 -f /a state/etc/nova-compute-1.conf|evacuate'
                 '|nova-compute-2.conf diff|resize --flavor gpu.two',
                 'nova.conf|volume|cyborg',
+            ),
+            (
+                ' --cinder --hosts 2',
+                {'hosts': 2, 'has_cinder': True, 'large_flavor': 'gpu.two'},
+                'migrate --wait my-booted|cat /a state/volumes/array.json',
+                'nova.conf|cyborg',
             ),
         ):
             text = '\n'.join(_commands(**choices))
