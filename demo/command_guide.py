@@ -29,6 +29,9 @@ from demo import stack as stack_lib
 
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
+# That of the first of two hosts. The paragraphs of both files are the same
+# but for one.
+_FIRST = 'nova-compute-1.conf'
 _MY_FLAVOR = 'my-flavor'
 _AWAY = 'my-evacuated'
 _API = '--os-compute-api-version'
@@ -219,8 +222,9 @@ class Guide:
         if not self._paragraphs:
             return []
         paragraph = shlex.quote(self._paragraphs[0])
+        file = config.NOVA if self._choices.hosts == 1 else _FIRST
         return [
-            f'{self._inventory()} flavor create {_MY_FLAVOR} \\',
+            f'{self._inventory(file)} flavor create {_MY_FLAVOR} \\',
             f'    --paragraph {paragraph} --apply',
         ]
 
@@ -312,7 +316,7 @@ class Guide:
         """Return how the first host fails, is evacuated, and returns."""
         openstack = self._program('openstack')
         name = f'{stack_lib.NODE}-1'
-        path = self._state_dir / 'etc' / 'nova-compute-1.conf'
+        path = self._state_dir / 'etc' / _FIRST
         file = shlex.quote(str(path))
         # Ports of a next run are not known.
         control = '"$url"/control/v1'

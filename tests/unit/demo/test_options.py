@@ -313,6 +313,12 @@ class GuideTest(unittest.TestCase):
                 'nova.conf|volume|cyborg',
             ),
             (
+                ' --hosts 2',
+                {'hosts': 2, 'flavor': None, 'paragraphs': ['gpus']},
+                'nova-compute-1.conf flavor create my-flavor --paragraph gpus',
+                'nova.conf|volume|cyborg',
+            ),
+            (
                 ' --cinder --hosts 2',
                 {'hosts': 2, 'has_cinder': True, 'large_flavor': 'gpu.two'},
                 'migrate --wait my-booted|cat /a state/volumes/array.json',
