@@ -17,6 +17,7 @@
 
 import abc
 import contextlib
+import itertools
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -280,6 +281,19 @@ class MappedDisks(DiskDriver):
         self, lpar_uuid: str, *, by_all_paths: bool = False
     ) -> set[str]:
         return self.mappings.names(lpar_uuid)
+
+    def stems(self) -> frozenset[str]:
+        """Return the stems of this host's own media and virtual disks.
+
+        The disks in a pool are not this host's own. A server that boots from a
+        volume may have a medium alone.
+        """
+        names = itertools.chain.from_iterable(
+            volume_groups.names(group)
+            for server in self.servers
+            for group in self.groups.all(server)
+        )
+        return frozenset(map(storage.stem_of, filter(storage.is_ours, names)))
 
     def remove_stems(self, stems: Collection[str]) -> None:
         self.remove_where(

@@ -577,13 +577,6 @@ class LocalDisk(base.MappedDisks):
         names = [storage.disk_name(lpar_uuid, role) for role in storage.ROOTS]
         return self.mappings.connection(self.groups.vios, lpar_uuid, *names)
 
-    def stems(self) -> frozenset[str]:
-        return frozenset(
-            storage.stem_of(disk.name)
-            for disk in self.groups.read().virtual_disks
-            if storage.is_ours(disk.name)
-        )
-
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Unmap and delete all storage of an LPAR.
 

@@ -18,7 +18,6 @@ instances keep them when they are evacuated.
 
 import contextlib
 import dataclasses
-import itertools
 import math
 from collections.abc import Collection
 from collections.abc import Container
@@ -274,19 +273,6 @@ class SharedStoragePool(base.MappedDisks):
     ) -> set[str]:
         servers = self.servers if by_all_paths else ()
         return self.mappings.names(lpar_uuid, servers)
-
-    def stems(self) -> frozenset[str]:
-        """Return the stems of this host's own media and virtual disks.
-
-        The disks in the pool are not this host's own. Virtual disks are from
-        before the host was switched to this driver.
-        """
-        names = itertools.chain.from_iterable(
-            volume_groups.names(group)
-            for server in self.servers
-            for group in self.groups.all(server)
-        )
-        return frozenset(map(storage.stem_of, filter(storage.is_ours, names)))
 
     def remove(self, lpar_uuid: str, *, delete: bool = True) -> None:
         """Delete the config drive in any case: this host alone has it."""

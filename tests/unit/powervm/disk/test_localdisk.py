@@ -230,6 +230,13 @@ class BlankDiskTest(group_host.LocalDiskTestCase):
         self.disks.remove_stems(self.disks.stems())
         self.assertEqual([], self.shown())
 
+    def test_medium_without_a_disk_is_found(self):
+        """That of a server which boots from a volume."""
+        self.disks.make_medium(self.lpar, b'an iso')
+        self.assertEqual({storage.stem(self.lpar)}, self.disks.stems())
+        self.disks.remove_stems(self.disks.stems())
+        self.assertEqual(frozenset(), self.disks.stems())
+
     def test_check_room_adds_rounded_sizes_and_names_disks(self):
         self.start(capacity=12, free=12, unit=4)
         root = storage.Disk(storage.ROOT, 4)
