@@ -33,6 +33,7 @@ from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
+from nova_powervm.virt import volume_attachments
 from nova_powervm.virt.provider_tree import contents
 
 CONF = nova.conf.CONF
@@ -56,6 +57,7 @@ class HostCycle:
         self._host = host
         self._deferred_starts = deferred
         self._listen = listen
+        self._lost_attachments = volume_attachments.LostAttachments()
         self._metrics = CycleMetrics(
             host.settings.metrics_file,
             host.nodename,
@@ -79,6 +81,7 @@ class HostCycle:
         if is_first_cycle:
             self._give_up_evacuations()
             self._take_home()
+        self._replace_attachments(is_starting=is_first_cycle)
         self._host.sweep.run(
             sweep.When.CYCLE,
             *([sweep.When.FIRST_CYCLE] if is_first_cycle else ()),
@@ -116,6 +119,18 @@ class HostCycle:
                 'Instances that are recorded on another host by mistake could '
                 'not be looked for; the next start of nova-compute tries '
                 'again.'
+            )
+
+    def _replace_attachments(self, *, is_starting: bool) -> None:
+        """Replace lost attachments of volumes, without failing the cycle."""
+        try:
+            self._lost_attachments.replace(
+                self._host.nodename, is_starting=is_starting
+            )
+        except Exception:
+            LOG.exception(
+                'Attachments of volumes that Cinder has deleted could not be '
+                'replaced.'
             )
 
     def _report_stale_lpars(self, reading: host_ops.Reading) -> None:

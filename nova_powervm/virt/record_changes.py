@@ -85,6 +85,18 @@ def save_connection(instance: Any, connection_info: Mapping[str, Any]) -> None:
     disk.save()
 
 
+def record_attachment(disk: Any, attachment_id: str) -> None:
+    """Record the attachment of a volume whose former one Cinder has deleted.
+
+    ``ComputeManager._delete_dangling_bdms`` would delete the record of the
+    volume, and leave the server without it.
+
+    :param disk: nova.objects.BlockDeviceMapping.
+    """
+    disk.attachment_id = attachment_id
+    disk.save()
+
+
 def refresh_connection(
     context: Any, instance: Any, volume_api: Any, disk: Any
 ) -> None:

@@ -31,7 +31,10 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
+from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
+from nova.compute import vm_states
 from nova.virt import driver
 from nova.volume import cinder
 from oslo_log import log as logging
@@ -192,3 +195,83 @@ def _asking() -> Iterator[None]:
                 'Cinder does not give one back to the server',
             ),
         ) from error
+
+
+class LostAttachments:
+    """Replaces attachments that Cinder has deleted, and that Nova records.
+
+    ``ComputeManager._terminate_volume_connections`` records the successor of
+    an attachment after it has deleted it. If Cinder's answer is lost, or
+    nova-compute is killed in between, the next reboot of the server
+    (``_delete_dangling_bdms``) would take the volume from it: one that boots
+    from the volume would be lost. The connection stays as it is recorded, and
+    :class:`Renewal` has Cinder map the volume.
+    """
+
+    def __init__(self) -> None:
+        # To ask about each until there is an answer, and to warn once.
+        self._answered: set[str] = set()
+        self._warned: set[str] = set()
+
+    def replace(self, nodename: str, *, is_starting: bool) -> None:
+        """Look at the servers of a host that Nova does nothing with.
+
+        :param is_starting: Whether nova-compute starts: what it was doing has
+            ended, too.
+        :raises nova.exception.NovaException: Nova's database failed.
+        """
+        context = nova_context.get_admin_context()
+        filters = {'host': nodename, 'deleted': False}
+        if not is_starting:
+            filters['vm_state'] = vm_states.ERROR
+        for instance in objects.InstanceList.get_by_filters(
+            context, filters, expected_attrs=['migration_context']
+        ):
+            if not (
+                (is_starting and instance.migration_context)
+                or (is_starting and instance.task_state)
+                or _has_failed(instance)
+            ):
+                continue
+            for disk in objects.BlockDeviceMappingList.get_by_instance_uuid(
+                context, instance.uuid
+            ):
+                if disk.is_volume and disk.attachment_id:
+                    self._replace(context, instance, disk)
+
+    def _replace(self, context: Any, instance: Any, disk: Any) -> None:
+        if disk.attachment_id in self._answered:
+            return
+        volume_api = cinder.API()
+        try:
+            with contextlib.suppress(nova_exception.VolumeAttachmentNotFound):
+                volume_api.attachment_get(context, disk.attachment_id)
+                self._answered.add(disk.attachment_id)
+                return
+            made = volume_api.attachment_create(
+                context, disk.volume_id, instance.uuid
+            )
+        except Exception as error:
+            if disk.attachment_id not in self._warned:
+                self._warned.add(disk.attachment_id)
+                LOG.warning(
+                    'Do not reboot the server yet: if Cinder has deleted the '
+                    'attachment of volume %(volume)s, Nova would take the '
+                    'volume from the server. Each cycle asks: %(error)s',
+                    {'volume': disk.volume_id, 'error': error},
+                    instance=instance,
+                )
+            return
+        LOG.warning(
+            'Cinder has deleted the attachment of volume %(volume)s, which '
+            'Nova still recorded. The server has another one now. Reboot it '
+            'hard.',
+            {'volume': disk.volume_id},
+            instance=instance,
+        )
+        record_changes.record_attachment(disk, made['id'])
+
+
+def _has_failed(instance: Any) -> bool:
+    """Return whether Nova shows an error, and does nothing any more."""
+    return instance.vm_state == vm_states.ERROR and instance.task_state is None

@@ -35,7 +35,7 @@ from tests.processes.cyborg_services import serving
 from tests.processes.cyborg_services import tokens
 
 #: The project of Nova's fixture of the API.
-PROJECT = 'openstack'
+PROJECT = b'openstack 4 ever'.hex()
 #: What Nova and these tests show Cinder.
 TOKEN = tokens.make_token('admin', PROJECT, 'admin', 'service')
 

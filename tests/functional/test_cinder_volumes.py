@@ -24,7 +24,7 @@ import json
 
 from nova import context as nova_context
 from nova import objects
-from nova.compute import manager
+from nova.volume import cinder as nova_cinder
 
 from demo import volume_world
 from nova_powervm.lpar import supported_features
@@ -281,9 +281,11 @@ class CinderVolumesTest(CinderVolumesTestCase, refreshes.RefreshTestCase):
         server = self.resize(server, memory_mb=1024)
         self.assert_connected(server, root)
         before = self.assert_connected(server, volume)
-        # Cinder maps it to no host then.
-        compute = manager.ComputeManager
-        with self.threads.killed(compute, '_update_volume_attachments'):
+        # Cinder maps it to no host then, and Nova has not recorded that.
+        is_second = itertools.count().__next__
+        with self.threads.killed(
+            nova_cinder.API, 'attachment_delete', lambda _: is_second()
+        ):
             self.api.post_server_action(server['id'], {'revertResize': None})
         self.assertEqual([], self.cinder.find(volume).wwpns)
         self.assertEqual('reserved', self.cinder.status(volume))

@@ -14,6 +14,7 @@
 
 from unittest import mock
 
+import ddt
 import fixtures
 from nova import exception as nova_exception
 from nova import objects
@@ -160,3 +161,81 @@ class RenewTest(test.NoDBTestCase):
         # Another volume may get its former place on the array.
         disconnected = self.host.volumes.disconnect.call_args_list
         self.assertEqual(['v1', 'v2'], [c.args[0].id for c in disconnected])
+
+@ddt.ddt
+class LostAttachmentsTest(test.NoDBTestCase):
+    def setUp(self):
+        super().setUp()
+        self.cinder = mock.Mock()
+        self.cinder.attachment_get.side_effect = self.gone()
+        self.cinder.attachment_create.return_value = {'id': 'new'}
+        self.stub_out('nova.volume.cinder.API', lambda: self.cinder)
+        self.disk = mock.Mock(
+            is_volume=True, attachment_id='gone', volume_id='v1'
+        )
+        others = (
+            mock.Mock(is_volume=False),
+            mock.Mock(is_volume=True, attachment_id=None),
+        )
+        self.stub_out(
+            'nova.objects.BlockDeviceMappingList.get_by_instance_uuid',
+            lambda *_: [*others, self.disk],
+        )
+        self.instance = objects.Instance(
+            uuid=uuids.instance,
+            vm_state='error',
+            task_state=None,
+            migration_context=None,
+        )
+        self.find = mock.Mock(return_value=[self.instance])
+        self.stub_out('nova.objects.InstanceList.get_by_filters', self.find)
+        self.lost = volume_attachments.LostAttachments()
+
+    @staticmethod
+    def gone():
+        return nova_exception.VolumeAttachmentNotFound(attachment_id='gone')
+
+    def replace(self, *, is_starting=False):
+        """Look once; return the recorded attachment."""
+        self.lost.replace('host1', is_starting=is_starting)
+        return self.disk.attachment_id
+
+    def test_server_in_error_gets_another_attachment(self):
+        self.assertEqual('new', self.replace())
+        self.cinder.attachment_create.assert_called_once_with(
+            mock.ANY, 'v1', uuids.instance
+        )
+        self.disk.save.assert_called_once()
+        filters = {'host': 'host1', 'deleted': False, 'vm_state': 'error'}
+        self.assertEqual(filters, self.find.call_args.args[-1])
+
+    @ddt.data(
+        ('error', 'deleting', None),
+        ('active', 'resize_reverting', None),
+        ('active', None, objects.MigrationContext()),
+    )
+    @ddt.unpack
+    def test_what_nova_may_be_doing_is_left_alone(self, vm, task, context):
+        self.instance.vm_state, self.instance.task_state = vm, task
+        self.instance.migration_context = context
+        self.assertEqual('gone', self.replace())
+        self.cinder.attachment_get.assert_not_called()
+        # It has ended, if nova-compute has.
+        self.assertEqual('new', self.replace(is_starting=True))
+
+    def test_start_leaves_servers_alone_that_nothing_was_done_to(self):
+        self.instance.vm_state = 'active'
+        self.assertEqual('gone', self.replace(is_starting=True))
+        self.cinder.attachment_get.assert_not_called()
+
+    def test_each_attachment_is_asked_for_until_cinder_answers(self):
+        logger = self.useFixture(fixtures.FakeLogger())
+        self.cinder.attachment_get.side_effect = ValueError('down')
+        for _ in range(2):
+            self.assertEqual('gone', self.replace())
+        self.assertEqual(1, logger.output.count('Do not reboot the server'))
+        self.cinder.attachment_get.side_effect = None
+        for _ in range(2):
+            self.assertEqual('gone', self.replace())
+        self.assertEqual(3, self.cinder.attachment_get.call_count)
+        self.cinder.attachment_create.assert_not_called()
