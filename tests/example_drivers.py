@@ -253,6 +253,9 @@ class ExampleVolumes:
         self._servers()
         return {'example': 'this host'}
 
+    def check_arrival(self, number, virtual_slots):
+        self._servers()
+
     def check(self, volume):
         if not volume.data.get('udid'):
             raise exception.VolumeRefused(

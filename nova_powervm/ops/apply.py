@@ -92,7 +92,11 @@ class LparOperations:
                 # The guest's present LPAR is removed before this one is made.
                 self.burns.check(wanted.instance_uuid, planned.document.burns)
                 if wanted.volumes:
-                    self.readers.volumes.check_rebuild(uuid, wanted.volumes)
+                    self.readers.volumes.check_rebuild(
+                        uuid,
+                        wanted.volumes,
+                        self.readers.partitions.virtual_slots,
+                    )
             return planned
 
     def read_virtual_slots(

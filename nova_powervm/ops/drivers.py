@@ -616,6 +616,15 @@ class VolumeDriver(Protocol):
             connected to the LPAR.
         """
 
+    def check_arrival(self, number: int, virtual_slots: int) -> None:
+        """Verify that volumes could be connected to an LPAR that has none.
+
+        :param number: How many there are beside a boot volume, which has the
+            place of a root disk.
+        :param virtual_slots: How many virtual slots the LPAR has.
+        :raises exception.VolumesImpossible: They could not.
+        """
+
     def check(self, volume: volumes.Volume) -> None:
         """Check a volume without asking the host.
 

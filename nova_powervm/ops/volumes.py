@@ -152,25 +152,34 @@ class VolumeOps:
         )
 
     def check_rebuild(
-        self, lpar_uuid: str, wanted: Collection[Volume]
+        self, lpar_uuid: str, wanted: Collection[Volume], virtual_slots: int
     ) -> None:
         """Verify that volumes can be disconnected, and connected again.
 
+        :param virtual_slots: How many virtual slots the new LPAR has.
         :raises exception.VolumeHeld: A volume cannot be disconnected now.
         :raises exception.VolumesImpossible: One cannot be connected again.
         """
         self.check_removal(lpar_uuid, wanted)
-        self.check_arrival(wanted)
+        self.check_arrival(wanted, virtual_slots)
 
-    def check_arrival(self, wanted: Collection[Volume]) -> None:
+    def check_arrival(
+        self, wanted: Collection[Volume], virtual_slots: int | None = None
+    ) -> None:
         """Verify that this host can connect the volumes of a server to come.
 
+        :param virtual_slots: How many virtual slots the LPAR has; None for one
+            that has had these volumes.
         :raises exception.VolumeRefused: It has no driver for one.
         :raises exception.VolumesImpossible: It can connect none of a type.
         """
         self.check(wanted)
         for kind in sorted({volume.kind for volume in wanted}):
-            self._drivers[kind].connector()
+            if virtual_slots is None:
+                self._drivers[kind].connector()
+                continue
+            number = sum(v.kind == kind and not v.is_boot for v in wanted)
+            self._drivers[kind].check_arrival(number, virtual_slots)
 
     def check_removal(
         self, lpar_uuid: str, wanted: Collection[Volume]

@@ -606,14 +606,19 @@ class MoveQuestions:
             ports=instance_ports.ports(instance.get_network_info()),
             volumes=instance_volumes.recorded(instance),
         )
-        self._host.volumes.check_arrival(wanted.volumes)
+        slots = self._host.partitions.virtual_slots
+        self._host.volumes.check_arrival(wanted.volumes, slots)
         self._host.lpars.check(operations.ARRIVAL, wanted)
         self._host.burn_limit.check_move(instance, wanted.slots)
 
     def _check_return(self, uuid: str) -> None:
         """Check the LPAR of the source, which is made anew if it is lost."""
         instance = instance_records.read_moving(uuid)
-        self._host.volumes.check_arrival(instance_volumes.recorded(instance))
+        volumes = instance_volumes.recorded(instance)
+        if volumes:
+            found = self._host.partitions.find(translation.lpar_of(instance))
+            slots = (found or self._host.partitions).virtual_slots
+            self._host.volumes.check_arrival(volumes, slots)
         with contextlib.suppress(exception.PartitionNotFound):
             wanted = self._host.descriptions.recorded(
                 instance, self._host.allocations.find(instance)

@@ -200,13 +200,13 @@ class TwoTypesTest(volumes.VolumesTestCase):
     def test_rebuild_is_refused_without_the_driver_of_its_volume(self):
         with mock.patch.object(
             self.drivers[V1.kind],
-            'connector',
+            '_check_reaching',
             side_effect=exception.VolumesImpossible(where='', reason='a test'),
         ):
             self.assertEqual({'example'}, {*self.connectors()})
-            self.volumes.check_rebuild(self.lpar_uuid, [EXAMPLE])
+            self.volumes.check_rebuild(self.lpar_uuid, [EXAMPLE], 128)
             with self.assertRaises(exception.VolumesImpossible):
-                self.volumes.check_rebuild(self.lpar_uuid, [V1, EXAMPLE])
+                self.volumes.check_rebuild(self.lpar_uuid, [V1, EXAMPLE], 128)
 
     def test_volume_of_another_type_now_is_not_taken_for_connected(self):
         changed = dataclasses.replace(EXAMPLE, id=V1.id)

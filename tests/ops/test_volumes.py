@@ -904,6 +904,26 @@ class ServerDownTest(volumes.VolumesTestCase):
         with self.assertRaises(exception.VolumesImpossible):
             self.volumes.check_arrival([V1])
 
+    def test_volumes_arrive_where_each_server_has_a_virtual_slot(self):
+        """The host that they come from may have fewer servers."""
+        lpar_uuid = self.describe().lpar_uuid
+        # Slots 62 to 66, and that of a root disk for the boot volume.
+        for wanted in ([V1, V2], [BOOT, V2, V3]):
+            self.volumes.check_arrival(wanted, 67)
+            self.volumes.check_rebuild(lpar_uuid, wanted, 67)
+        message = 'a new LPAR has 5 of 67 virtual slots left .* and needs 6'
+        with self.assertRaisesRegex(exception.VolumesImpossible, message):
+            self.volumes.check_arrival([V1, V2, V3], 67)
+        with self.assertRaisesRegex(exception.VolumesImpossible, message):
+            self.volumes.check_rebuild(lpar_uuid, [V1, V2, V3], 67)
+        self.partitions.virtual_slots = 67
+        with self.assertRaisesRegex(exception.VolumesImpossible, message):
+            fourth = dataclasses.replace(V1, id='4')
+            wanted = (BOOT, V2, V3, fourth)
+            self.lpars.check(
+                operations.SPAWN, self.describe(root=None, volumes=wanted)
+            )
+
     def test_server_without_a_path_may_be_silent(self):
         self.stop_server()
         self.attach(V1)

@@ -104,6 +104,31 @@ class VscsiVolumes:
         the servers.
         """
         servers = self._mappings.read()
+        reaching = self._check_reaching(servers)
+        if lpar is not None:
+            taken = volume_mappings.taken_slots(servers, lpar.uuid)
+            where = f' to LPAR {lpar.name}'
+            _check_room(
+                where, lpar.virtual_slots, taken.union(ports), len(reaching)
+            )
+        reachable = sorted(
+            port for server in reaching for port in server.ports.items()
+        )
+        return {
+            'wwpns': [wwpn.lower() for wwpn, _ in reachable],
+            'wwnns': [wwnn.lower() for _, wwnn in reachable],
+        }
+
+    def check_arrival(self, number: int, virtual_slots: int) -> None:
+        """Count a virtual slot for each volume on each server."""
+        reaching = self._check_reaching(self._mappings.read())
+        _check_room('', virtual_slots, (), number * len(reaching))
+
+    def _check_reaching(self, servers: Sequence[Server]) -> list[Server]:
+        """Return the servers that may reach volumes, of which one answers.
+
+        :raises exception.VolumesImpossible: None answers.
+        """
         reaching = _reaching(servers)
         if not any(server.answers for server in reaching):
             names = ', '.join(server.name for server in reaching)
@@ -117,16 +142,7 @@ class VscsiVolumes:
                 if reaching
                 else 'no Virtual I/O Server has a Fibre Channel port',
             )
-        if lpar is not None:
-            taken = volume_mappings.taken_slots(servers, lpar.uuid)
-            _check_room(lpar, taken.union(ports), len(reaching))
-        reachable = sorted(
-            port for server in reaching for port in server.ports.items()
-        )
-        return {
-            'wwpns': [wwpn.lower() for wwpn, _ in reachable],
-            'wwnns': [wwnn.lower() for _, wwnn in reachable],
-        }
+        return reaching
 
     def check(self, volume: Volume) -> None:
         """Verify that the forms of the volume's paths are known."""
@@ -612,16 +628,20 @@ def _join(values: Iterable[str]) -> str:
 
 
 def _check_room(
-    lpar: partition.Partition, taken: Collection[int], needed: int
+    where: str, virtual_slots: int, taken: Collection[int], needed: int
 ) -> None:
-    """Verify that an LPAR has enough free virtual slots for a volume."""
-    free = volumes.free_slots(lpar.virtual_slots, taken)
+    """Verify that an LPAR has enough free virtual slots for volumes.
+
+    :param where: The LPAR, in words; empty if it is to come.
+    """
+    free = volumes.free_slots(virtual_slots, taken)
     if len(free) < needed:
         raise exception.VolumesImpossible(
-            where=f' to LPAR {lpar.name}',
-            reason=f'it has {len(free)} of {lpar.virtual_slots} virtual '
-            f'slots left for volumes, and needs {needed}. Detach another '
-            'volume. New servers have [powervm]virtual_slots of them',
+            where=where,
+            reason=f'{"it" if where else "a new LPAR"} has {len(free)} of '
+            f'{virtual_slots} virtual slots left for volumes, and needs '
+            f'{needed}. Detach another volume. New servers have '
+            '[powervm]virtual_slots of them',
         )
 
 

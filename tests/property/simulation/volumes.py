@@ -61,6 +61,9 @@ class Driver:
     def connector(self, lpar=None, ports=()):
         return {'host': 'simulated'}
 
+    def check_arrival(self, number, virtual_slots):
+        pass
+
     def check(self, volume):
         pass
 

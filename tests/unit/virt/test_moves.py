@@ -624,7 +624,13 @@ class QuestionsTest(test.NoDBTestCase):
         asked = {'pool': 'p', 'lpar': 'l', question: uuids.instance}
         self.prepare_answer()
         self.assertEqual({'refusal': None}, self.questions.answer(asked))
-        self.host.volumes.check_arrival.assert_called_once_with(BOOT)
+        # Each host counts the slots of the LPAR that gets the volumes.
+        lpar = self.host.partitions
+        if question == 'returned':
+            lpar = lpar.find.return_value
+        self.host.volumes.check_arrival.assert_called_once_with(
+            BOOT, lpar.virtual_slots
+        )
         for check in (self.host.volumes.check_arrival, self.host.lpars.check):
             check.side_effect = FULL
             self.assertIn('full', self.questions.answer(asked)['refusal'])
@@ -654,7 +660,7 @@ class QuestionsTest(test.NoDBTestCase):
         )
         self.stub_out(
             f'{moves.__name__}.instance_records.read_moving',
-            lambda _: mock.Mock(),
+            lambda _: mock.Mock(uuid=uuids.instance),
         )
         for name in ('moving', 'recorded'):
             getattr(self.host.descriptions, name).return_value = spec.Wanted(
