@@ -89,6 +89,15 @@ soak_all-volume-kills() { # 20 min: kills nova-compute at each of these requests
     NOVA_POWERVM_TEST_KILLS=1 NOVA_POWERVM_TEST_ALL_REQUESTS=1 \
         test_round tests.soak.volume_sweep
 }
+soak_volume-moves() { # 5 min: disturbs some requests of a move with volumes
+    test_round tests.soak.volume_move_sweep
+}
+soak_all-volume-moves() { # hours: disturbs each request of these moves
+    in_all_cases tests.soak.volume_move_sweep
+}
+soak_all-volume-move-kills() { # hours: kills nova-compute at each of them
+    NOVA_POWERVM_TEST_KILLS=1 in_all_cases tests.soak.volume_move_sweep
+}
 soak_pool-kills() { # 10 min: kills nova-computes of a cloud at some requests
     "$VENV/bin/python" -m tests.cloud.pool_kills --seed "$seed" --cases 20
 }
@@ -105,7 +114,7 @@ name=${1:-}
 if [ $# -lt 2 ] || ! names | cut -f 1 | grep -qxe "$name"; then
     echo 'usage: tools/soak.sh NAME MINUTES [SEED]'
     echo
-    names | awk -F '\t' '{printf "  %-15s %s (a round: %s)\n", $1, $3, $2}'
+    names | awk -F '\t' '{printf "  %-22s %s (a round: %s)\n", $1, $3, $2}'
     exit 2
 fi
 minutes=$2

@@ -113,10 +113,7 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             self.ports = self.useFixture(real_neutron.RealNeutron())
             options['bridge_mappings'] = real_neutron.BRIDGES
         self.port = self.make_port()['id']
-        if self.has_pool:
-            self.start_site(self.host_names, **options)
-        else:
-            self.start_host('host1')
+        self.start_hosts(**options)
         self.roots = {
             host: self._get_provider_uuid_by_host(host)
             for host in self.host_names
@@ -126,6 +123,16 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             key: next(iter(self._get_provider_inventory(uuid)))
             for key, uuid in self.providers().items()
         }
+
+    def start_hosts(self, **options):
+        """Start the hosts.
+
+        :param options: As for :meth:`start_host`.
+        """
+        if self.has_pool:
+            self.start_site(self.host_names, **options)
+        else:
+            self.start_host('host1')
 
     def make_port(self, *args, **options):
         """Create a port in the neutron server, if there is one."""
@@ -165,11 +172,14 @@ class MoveSiteTestCase(moving.MovingTestCase, pools.PoolTestCase):
             flavor_id=flavor,
             networks=[{'port': self.port}],
         )
-        server = self.api.post_server(
-            {'server': body | {'config_drive': True, 'host': 'host1'}}
-        )
+        body |= {'config_drive': True, 'host': 'host1', **self.boot_options()}
+        server = self.api.post_server({'server': body})
         self._booted.append(server['id'])
         return self.await_end(server, 'ACTIVE')
+
+    def boot_options(self):
+        """Return further keys of the request for a server."""
+        return {}
 
     def ask(self, server, action, **options):
         """Request an action."""

@@ -95,9 +95,15 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
     """Runs the steps of one kind of move, each with its faults.
 
     :cvar migrates: Whether servers are migrated instead of resized.
+    :cvar devices: Those of servers before and after a resize.
+    :cvar small: Sizes of the flavor of new servers.
+    :cvar large: Sizes of the flavor that they are resized to.
     """
 
     migrates = False
+    devices = DEVICES
+    small = _SMALL
+    large = _LARGE
 
     def setUp(self):
         request_faults.keep_log_short(self)
@@ -106,12 +112,16 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         self._counter = itertools.count()
         self._outcomes = collections.Counter()
         # The first one writes the image to the pool.
-        self._begin(Case('move', DEVICES[0]))
+        self._begin(self._simplest())
         self.forget()
+        self._run_periodics()
         self._nothing = self.whole_state()
         if request_faults.ALL:
             # The first one creates the media repositories.
-            self.run_case(Case('move', DEVICES[0]))
+            self.run_case(self._simplest())
+
+    def _simplest(self):
+        return Case('move', self.variant(self.devices[0]))
 
     # Cases
 
@@ -119,7 +129,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         """Run all cases of a step, or one part of them."""
         cases = [
             case
-            for offset, devices in enumerate(DEVICES)
+            for offset, devices in enumerate(self.devices)
             for index, case in enumerate(
                 self.cases(step, self.variant(devices))
             )
@@ -199,7 +209,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         self._reached = False
         # The request that failed, unless nova-compute was killed in it.
         self._hit = ''
-        server = self.boot_server(self.flavor(case.devices[0], **_SMALL))
+        server = self.boot_server(self.flavor(case.devices[0], **self.small))
         self.root = self.write_to_root(server)
         return server
 
@@ -214,7 +224,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         if self.migrates:
             self.ask(server, 'migrate')
         else:
-            flavor = self.flavor(self.case.devices[1], **_LARGE)
+            flavor = self.flavor(self.case.devices[1], **self.large)
             self.ask(server, 'resize', flavorRef=flavor)
 
     def _move(self, server):
@@ -257,14 +267,19 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             after=case.fault == 'killed after',
         )
         self._ask(server)
-        while not self.kills.killed.wait(0.1):
+        return self._outlive(self.kills, server, case.host)
+
+    def _outlive(self, kills, server, *hosts):
+        """Start nova-compute again if it is killed, and let it go on."""
+        while not kills.killed.wait(0.1):
             if self._is_at_rest(server['id']):
                 break
-        self._reached = self.kills.killed.is_set()
-        self.kills.disarm()
+        self._reached = kills.killed.is_set()
+        kills.disarm()
         if self._reached:
             self.threads.revive()
-            self.restart_host(case.host)
+            for host in hosts:
+                self.restart_host(host)
             self.forget_events(server)
             self.await_stillness()
             return self.api.get_server(server['id'])
@@ -341,7 +356,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             server = self.act(server, f'{end}Resize')
         elif server['status'] == 'ERROR' or self._is_off(server):
             server = self.act(server, 'reboot', type='HARD')
-        if self.root_of(server)[0] < self._record(server['id']).flavor.root_gb:
+        if self._is_root_small(server):
             is_known = 'The revert is refused' in self.logged()
             if not is_known and self.case.fault != request_faults.STATE_SET:
                 self.assert_logged('could not be grown to')
@@ -349,6 +364,11 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         self._run_periodics()
         self.clean_up(server)
         return server
+
+    def _is_root_small(self, server):
+        """Return whether a server's root disk has yet to grow."""
+        record = self._record(server['id'])
+        return self.root_of(server)[0] < record.flavor.root_gb
 
     def _is_state_set(self, server):
         """Return whether a step has ended because the state was set."""
