@@ -248,7 +248,8 @@ class Builds:
         """
         instance, info = build.instance, build.block_device_info
         volumes = instance_volumes.parse_all(instance, info)
-        self._host.volumes.check_arrival(volumes)
+        slots = self._host.partitions.virtual_slots
+        self._host.volumes.check_arrival(volumes, slots)
         profiles = accelerators.PROFILE in (instance.flavor.extra_specs or {})
         if not volumes or profiles:
             return

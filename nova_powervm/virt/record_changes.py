@@ -129,8 +129,7 @@ def replace_attachment(instance: Any, disk: Any, attachment_id: str) -> None:
     record = objects.BlockDeviceMapping.get_by_volume_and_instance(
         nova_context.get_admin_context(), disk.volume_id, instance.uuid
     )
-    record.attachment_id = attachment_id
-    record.save()
+    record_attachment(record, attachment_id)
     disk['attachment_id'] = attachment_id
 
 

@@ -128,7 +128,8 @@ class RefusedRebuildTest(test_instance_records.RecordsTestCase):
                     evacuate=True,
                     preserve_ephemeral=False,
                 )
-                ((volumes,), _) = host.volumes.check_arrival.call_args
+                ((volumes, slots), _) = host.volumes.check_arrival.call_args
+                self.assertIs(host.partitions.virtual_slots, slots)
                 self.assertEqual(['v1'] * len(disks), [v.id for v in volumes])
                 self.assertEqual(
                     bool(disks) and not profiles, host.lpars.check.called
