@@ -68,6 +68,8 @@ class RemovalOps:
         self._clock = clock
         # LPAR uuid to the time until which a missing LPAR may still appear.
         self._leftovers: dict[str, float] = {}
+        # The volumes that this host may have found for some of them.
+        self._found: dict[str, Collection[lpar_volumes.Volume]] = {}
         # Keeps a new build of an LPAR from being taken for a leftover, and one
         # that fails now from being forgotten with an earlier one.
         self._lock = threading.Lock()
@@ -160,11 +162,16 @@ class RemovalOps:
                 },
             )
 
-    def note_leftover(self, uuid: str) -> None:
+    def note_leftover(
+        self, uuid: str, volumes: Collection[lpar_volumes.Volume] = ()
+    ) -> None:
         """Have what a killed nova-compute built removed in the next cycle.
 
         :param uuid: The LPAR of an instance that is not on this host.
+        :param volumes: The volumes of the instance, which the host may have
+            found without connecting them.
         """
+        self._found[uuid] = volumes
         self._note(uuid, self._clock())
 
     def _note(self, uuid: str, until: float) -> None:
@@ -178,6 +185,7 @@ class RemovalOps:
         """Stop treating an LPAR as left over from a failed build."""
         with self._lock:
             self._leftovers.pop(uuid, None)
+            self._found.pop(uuid, None)
 
     def remove_leftovers(
         self, instance_uuids: Callable[[], Iterable[str]]
@@ -199,6 +207,7 @@ class RemovalOps:
             for uuid in sorted(self._leftovers):
                 if self._remove_leftover(uuid, is_ours=uuid in ours):
                     del self._leftovers[uuid]
+                    self._found.pop(uuid, None)
 
     def _remove_leftover(self, uuid: str, *, is_ours: bool) -> bool:
         """Remove the remains of a failed build.
@@ -211,5 +220,10 @@ class RemovalOps:
         lpar = self._partitions.find(uuid)
         if is_ours:
             return lpar is not None and lpar.is_active
-        self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
+        self.remove(
+            uuid,
+            lpar,
+            delete_disks=self._disks.pool is None,
+            volumes=self._found.get(uuid, ()),
+        )
         return lpar is not None or self._clock() >= self._leftovers[uuid]

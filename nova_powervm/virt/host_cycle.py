@@ -19,6 +19,7 @@ from typing import Any
 
 import nova.conf
 from nova import exception as nova_exception
+from nova import objects
 from nova.compute import utils
 from oslo_log import log as logging
 
@@ -31,6 +32,7 @@ from nova_powervm.ops import sweep
 from nova_powervm.virt import burn_records
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
 from nova_powervm.virt import volume_attachments
@@ -102,13 +104,20 @@ class HostCycle:
             restart_repairs.give_up_evacuations(
                 self._host.node,
                 self._host.virtapi.reportclient,
-                self._host.removal.note_leftover,
+                self._note_leftover,
             )
         except Exception:
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
             )
+
+    def _note_leftover(self, instance_uuid: str) -> None:
+        """Have the LPAR of an instance removed, and what was found for it."""
+        instance = objects.Instance(uuid=instance_uuid)
+        self._host.removal.note_leftover(
+            translation.lpar_of(instance), instance_volumes.recorded(instance)
+        )
 
     def _take_home(self) -> None:
         """Record instances that never left here, without failing the cycle."""

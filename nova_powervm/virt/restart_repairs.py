@@ -41,7 +41,6 @@ from nova.objects import fields
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import partition
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import record_changes
@@ -160,7 +159,8 @@ def give_up_evacuations(
 
     :param node: This node.
     :param client: Nova's client of Placement.
-    :param note_leftover: Called with the uuid of each LPAR to remove.
+    :param note_leftover: Called with the uuid of each instance whose LPAR is
+        to be removed.
     :raises nova.exception.NovaException: Nova's database or Placement failed.
     """
     context = nova_context.get_admin_context()
@@ -173,7 +173,7 @@ def give_up_evacuations(
             'host; removing what was built.',
             migration.instance_uuid,
         )
-        note_leftover(partition.lpar_uuid(migration.instance_uuid))
+        note_leftover(migration.instance_uuid)
         if instance:
             record_changes.remove_evacuation_allocations(
                 context, client, instance, node.uuid

@@ -888,6 +888,14 @@ class ServerDownTest(volumes.VolumesTestCase):
         self.start_server()
         self.lpars.check(operations.SPAWN, wanted)
 
+    def test_killed_evacuation_leaves_no_disk_that_it_has_found(self):
+        lpar_uuid = self.describe().lpar_uuid
+        found = self.volumes.find(V1, lpar_uuid).volume
+        self.assertEqual([1, 1], [len(own) for own in self.hdisks().values()])
+        self.removals.note_leftover(lpar_uuid, [found])
+        self.removals.remove_leftovers(lambda: ())
+        self.assertEqual({'vios1': [], 'vios2': []}, self.hdisks())
+
     def test_guest_does_not_leave_while_a_path_is_silent(self):
         self.attach(V1)
         self.stop_server()

@@ -160,7 +160,7 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
     @ddt.data('pre-migrating', 'completed')
     def test_interrupted_evacuation_is_given_up(self, status):
         leftovers, instance, found = self.give_up(status)
-        self.assertEqual([self.lpar], leftovers)
+        self.assertEqual([self.uuid], leftovers)
         self.assertEqual(
             ('host1', 'error', None),
             (instance.host, instance.vm_state, instance.task_state),
@@ -190,11 +190,11 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
             migration_type='evacuation',
         )
         self.record().destroy()
-        self.assertEqual([self.lpar], self.start())
+        self.assertEqual([self.uuid], self.start())
 
     def test_newer_evacuation_goes_on(self):
         leftovers, instance, found = self.give_up(newer='host3')
-        self.assertEqual(([self.lpar], 'failed'), (leftovers, found))
+        self.assertEqual(([self.uuid], 'failed'), (leftovers, found))
         self.assertEqual('rebuild_spawning', instance.task_state)
 
     def test_evacuation_of_server_that_came_back_is_completed(self):
