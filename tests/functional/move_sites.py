@@ -50,7 +50,16 @@ INVENTORY = base.GPUS + textwrap.dedent("""\
     """)
 
 _WRITTEN = b'written by the guest'
-_ENDED = ('finished', 'error', 'failed', 'confirmed', 'reverted')
+_ENDED = (
+    'finished',
+    'error',
+    'failed',
+    'confirmed',
+    'reverted',
+    # Of evacuations.
+    'done',
+    'completed',
+)
 _SECONDS = 120
 _POLL = 0.1
 

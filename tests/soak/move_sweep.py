@@ -95,12 +95,14 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
     """Runs the steps of one kind of move, each with its faults.
 
     :cvar migrates: Whether servers are migrated instead of resized.
+    :cvar steps: Those that requests are disturbed in.
     :cvar devices: Those of servers before and after a resize.
     :cvar small: Sizes of the flavor of new servers.
     :cvar large: Sizes of the flavor that they are resized to.
     """
 
     migrates = False
+    steps = STEPS
     devices = DEVICES
     small = _SMALL
     large = _LARGE
@@ -121,7 +123,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             self.run_case(self._simplest())
 
     def _simplest(self):
-        return Case('move', self.variant(self.devices[0]))
+        return Case(self.steps[0], self.variant(self.devices[0]))
 
     # Cases
 
@@ -185,10 +187,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         """Run a case; return whether its request was reached."""
         self._number = next(self._counter)
         try:
-            server = self._begin(case)
-            if case.step != 'move':
-                server = self._move(server)
-                self.assertEqual('VERIFY_RESIZE', server['status'])
+            server = self._prepare(self._begin(case))
             server = self._inject(case, server)
             self._outcomes[case.step, server['status']] += 1
             self.assert_safe(server)
@@ -211,6 +210,13 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         self._hit = ''
         server = self.boot_server(self.flavor(case.devices[0], **self.small))
         self.root = self.write_to_root(server)
+        return server
+
+    def _prepare(self, server):
+        """Take the steps before that of the case; return the server."""
+        if self.case.step != 'move':
+            server = self._move(server)
+            self.assertEqual('VERIFY_RESIZE', server['status'])
         return server
 
     def _ask(self, server):
