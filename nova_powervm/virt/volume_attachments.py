@@ -103,7 +103,7 @@ class Renewal:
         for disk in disks:
             known = paths[disk.volume_id]
             if known is None or disk.volume_id in elsewhere:
-                self._take_back(disk, is_gone=known is None)
+                self._take_back(disk, known)
                 known = {}
             if known.get('status') != _COMPLETE:
                 self._renew(disk, is_mapped=bool(known))
@@ -118,11 +118,13 @@ class Renewal:
         paths: Mapping[str, Any] = found['connection_info'] or {}
         return paths
 
-    def _take_back(self, disk: Any, *, is_gone: bool) -> None:
+    def _take_back(self, disk: Any, known: Mapping[str, Any] | None) -> None:
         """Replace an attachment that is gone, or that is to another host.
 
         The LPAR here may still have the volume as it was at its former place
         on the array, where another one may be soon.
+
+        :param known: The paths to the other host; None if it is gone.
         """
         lpar_uuid = translation.lpar_of(self._instance)
         with contextlib.suppress(exception.PartitionNotFound):
@@ -138,12 +140,16 @@ class Renewal:
                     self._context, self._instance.uuid, disk.volume_id
                 )
                 if found['id'] != lost and found.get('status') == _RESERVED
-            ] or [
+            ]
+            if not spare and known and known.get('status') != _COMPLETE:
+                # Cinder reserves no volume that is just being attached.
+                self._api.attachment_complete(self._context, lost)
+            spare = spare or [
                 self._api.attachment_create(
                     self._context, disk.volume_id, self._instance.uuid
                 )['id']
             ]
-            if not is_gone:
+            if known is not None:
                 self._api.attachment_delete(self._context, lost)
         record_changes.replace_attachment(self._instance, disk, spare[0])
 

@@ -43,6 +43,7 @@ class Disk(dict):
         self.refresh_connection_info = mock.Mock()
 
 
+@ddt.ddt
 class RenewTest(test.NoDBTestCase):
     def setUp(self):
         super().setUp()
@@ -121,7 +122,8 @@ class RenewTest(test.NoDBTestCase):
         self.assertIn('no port', str(error))
         self.cinder.attachment_update.assert_not_called()
 
-    def test_attachment_of_another_host_or_none_is_replaced(self):
+    @ddt.data('attached', 'attaching')
+    def test_attachment_of_another_host_or_none_is_replaced(self, status):
         replaced = []
         self.stub_out(
             'nova_powervm.virt.record_changes.replace_attachment',
@@ -134,7 +136,8 @@ class RenewTest(test.NoDBTestCase):
             volume.id for volume in asked if volume.id != 'v3'
         }
         mapped = {**MAPPED, 'status': 'attached'}
-        self.paths = {'there': mapped, 'here': mapped, 'spare': {}, 'new': {}}
+        there = {**MAPPED, 'status': status}
+        self.paths = {'there': there, 'here': mapped, 'spare': {}, 'new': {}}
         self.cinder.attachment_get_all.side_effect = lambda _, uuid, volume: [
             {'id': 'there', 'status': 'attached'},
             *(
@@ -145,7 +148,8 @@ class RenewTest(test.NoDBTestCase):
         ]
         self.cinder.attachment_create.return_value = {'id': 'new'}
         disks = Disk('v1', 'there'), Disk('v2', 'gone'), Disk('v3', 'here')
-        self.assertEqual(['new', 'spare'], self.renew(*disks))
+        first = ['there'] * (status == 'attaching')
+        self.assertEqual([*first, 'new', 'spare'], self.renew(*disks))
         self.assertEqual([('v1', 'new'), ('v2', 'spare')], replaced)
         self.cinder.attachment_create.assert_called_once_with(
             'context', 'v1', uuids.instance
@@ -155,12 +159,19 @@ class RenewTest(test.NoDBTestCase):
         )
         # The array maps it to one host at a time.
         names = [name for name, _, _ in self.cinder.mock_calls]
+        if first:
+            # Cinder would reserve no volume in this state.
+            self.assertLess(
+                names.index('attachment_complete'),
+                names.index('attachment_create'),
+            )
         self.assertLess(
             names.index('attachment_delete'), names.index('attachment_update')
         )
         # Another volume may get its former place on the array.
         disconnected = self.host.volumes.disconnect.call_args_list
         self.assertEqual(['v1', 'v2'], [c.args[0].id for c in disconnected])
+
 
 @ddt.ddt
 class LostAttachmentsTest(test.NoDBTestCase):
