@@ -283,6 +283,7 @@ class VolumeMoveSweepTestCase(move_sweep.MoveSweepTestCase):
         server = super()._recover(server)
         if _REBOOT.search(self.logged()):
             server = self.act(server, 'reboot', type='HARD')
+        self._remove_disks()
         for volume in self.volumes:
             spare = [
                 one['id']
@@ -469,7 +470,6 @@ class VolumeMoveSweepTestCase(move_sweep.MoveSweepTestCase):
 
     def assert_nothing_left(self):
         """Verify that Cinder and the array have nothing left, either."""
-        self._remove_disks()
         for volume in self.volumes:
             self.cinder.await_status(volume, 'available')
             self.assertEqual([], self._attachments(volume))
@@ -577,6 +577,7 @@ class Evacuation(VolumeMoveSweepTestCase):
             self._regain()
         except (Exception, killed_threads.Killed) as error:
             LOG.warning('The start has failed: %r', error)
+            self._lost.add('host1')
 
     def _recover(self, server):
         """Do what the pages on evacuations and stuck servers say."""
