@@ -51,7 +51,9 @@ LOG = logging.getLogger(__name__)
 
 #: Cinder's status of an attachment that Nova has completed.
 _COMPLETE = 'attached'
-#: Its status of an attachment without a connector.
+#: States of servers whose move or shelve may have failed halfway.
+_FAILED = [vm_states.ERROR, vm_states.SHELVED]
+#: Cinder's status of an attachment without a connector.
 _RESERVED = 'reserved'
 
 
@@ -229,7 +231,7 @@ class LostAttachments:
         context = nova_context.get_admin_context()
         filters = {'host': nodename, 'deleted': False}
         if not is_starting:
-            filters['vm_state'] = vm_states.ERROR
+            filters['vm_state'] = _FAILED
         for instance in objects.InstanceList.get_by_filters(
             context, filters, expected_attrs=['migration_context']
         ):
@@ -279,5 +281,5 @@ class LostAttachments:
 
 
 def _has_failed(instance: Any) -> bool:
-    """Return whether Nova shows an error, and does nothing any more."""
-    return instance.vm_state == vm_states.ERROR and instance.task_state is None
+    """Return whether Nova has failed to do something, and does nothing now."""
+    return instance.vm_state in _FAILED and instance.task_state is None

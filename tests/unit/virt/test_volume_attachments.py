@@ -217,7 +217,8 @@ class LostAttachmentsTest(test.NoDBTestCase):
             mock.ANY, 'v1', uuids.instance
         )
         self.disk.save.assert_called_once()
-        filters = {'host': 'host1', 'deleted': False, 'vm_state': 'error'}
+        filters = {'host': 'host1', 'deleted': False}
+        filters['vm_state'] = ['error', 'shelved']
         self.assertEqual(filters, self.find.call_args.args[-1])
 
     @ddt.data(
