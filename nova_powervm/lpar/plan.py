@@ -761,8 +761,10 @@ class _Planner:
             and this operation does not connect it.
         """
         maps = self._operation.disks is operations.Disks.MAPPED
-        if power is not Power.OFF or not self._actual.has_pool:
+        if power is not Power.OFF:
             return []
+        if not self._actual.has_pool:
+            return self._mapped_config_drive() if maps else []
         if not (self._starts or maps):
             return []
         disks = self._actual.disks
@@ -784,6 +786,20 @@ class _Planner:
                     'says why not',
                 )
         return []
+
+    def _mapped_config_drive(self) -> list[steps.Step]:
+        """Plan to connect the only medium of a server that has only volumes.
+
+        A move or an unshelve may have been killed before it was connected.
+        """
+        wanted = self._wanted
+        name = storage.config_drive_name(wanted.lpar_uuid)
+        if (
+            not (wanted.boots_from_volume and wanted.config_drive)
+            or name in self._actual.mappings
+        ):
+            return []
+        return [steps.Reconnect(rescued=False)]
 
     def _mapped_disks(
         self, disks: Sequence[storage.PoolDisk]

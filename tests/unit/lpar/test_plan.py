@@ -21,6 +21,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import steps
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes
 from tests.unit.devices.values import settings_of
 from tests.unit.lpar import plan_values as values
 from tests.unit.lpar.plan_values import FOREIGN
@@ -392,6 +393,23 @@ class StepsTest(unittest.TestCase):
                 made = decide(row, wanted(**described), present, **host)
 
                 self.assertEqual(expected, words(made))
+
+    def test_hard_reboot_connects_a_medium_beside_volumes_only(self):
+        boot = volumes.Volume('v1', '', is_boot=True)
+        has_medium = wanted(volumes=(boot,), config_drive=True)
+        name = storage.config_drive_name(has_medium.lpar_uuid)
+        for described, row, mappings, expected in (
+            (has_medium, operations.HARD_REBOOT, (), True),
+            (has_medium, operations.HARD_REBOOT, (name,), False),
+            (has_medium, operations.START, (), False),
+            (wanted(volumes=(boot,)), operations.HARD_REBOOT, (), False),
+            (wanted(config_drive=True), operations.HARD_REBOOT, (), False),
+        ):
+            made = decide(
+                row, described, lpar(), has_pool=False, mappings=mappings
+            )
+            found = any(isinstance(s, steps.Reconnect) for s in made.steps)
+            self.assertEqual(expected, found, made)
 
     def test_plan_with_all_steps_has_fixed_order(self):
         everything = {
