@@ -365,8 +365,8 @@ class VolumeMoveSweepTestCase(move_sweep.MoveSweepTestCase):
             for port in slot.get('fibre_channel_ports', ())
         )
 
-    def _note_writers(self):
-        """Note when several guests that run reach one disk."""
+    def _writers(self):
+        """Return host and name of the guests that reach disks, by UDID."""
         writers = collections.defaultdict(set)
         for host, server in self._servers():
             running = {
@@ -379,9 +379,13 @@ class VolumeMoveSweepTestCase(move_sweep.MoveSweepTestCase):
                 disk = disks.get(mapping['udid'])
                 if disk and not disk['stale'] and mapping['client'] in running:
                     writers[mapping['udid']].add((host, mapping['client']))
+        return dict(writers)
+
+    def _note_writers(self):
+        """Note when several guests reach one disk."""
         self._violations += [
             f'{udid}: {sorted(found)}'
-            for udid, found in writers.items()
+            for udid, found in self._writers().items()
             if len(found) > 1
         ]
 
@@ -444,6 +448,8 @@ class VolumeMoveSweepTestCase(move_sweep.MoveSweepTestCase):
                 ],
             )
         self.assertEqual(self._slots, self._slots_of(server, host))
+        writer = host, server['OS-EXT-SRV-ATTR:instance_name']
+        self.assertEqual({udid: {writer} for udid in udids}, self._writers())
         for one, found in self._servers():
             self.assertEqual(
                 udids if one == host else set(), {*self._disks(found)}
@@ -606,6 +612,62 @@ class Evacuation(VolumeMoveSweepTestCase):
         super()._clear_by_force()
 
 
+class Shelving(VolumeMoveSweepTestCase):
+    """Shelves a server, and unshelves it on the other host."""
+
+    migrates = True
+    steps = ('shelve', 'unshelve')
+    devices = (('go', ''),)
+    _is_gone = False
+
+    def _prepare(self, server):
+        self._is_gone = False
+        if self.case.step == 'unshelve':
+            server = self.act(server, 'shelve')
+            self.assertEqual('SHELVED_OFFLOADED', server['status'])
+        return server
+
+    def _ask(self, server):
+        if self.case.step == 'shelve':
+            self.ask(server, 'shelve')
+        else:
+            self.ask(server, 'unshelve', host='host2')
+
+    def _recover(self, server):
+        """Unshelve what is shelved; do what the page says of the rest."""
+        self._run_periodics()
+        server = self.api.get_server(server['id'])
+        if self._record(server['id']).host is None and self.is_stuck(server):
+            # Nova reboots nothing without a host.
+            self._outcomes['deleted'] += 1
+            self.api.delete_server(server['id'])
+            self._wait_until_deleted(server)
+            self._is_gone = True
+            return server
+        if self.is_stuck(server) or server['status'] == 'ERROR':
+            server = self._end_by_hand(server)
+        if server['status'] == 'SHELVED':
+            server = self.act(server, 'shelveOffload')
+        if server['status'] == 'SHELVED_OFFLOADED':
+            # Those that Nova leaves if an unshelve fails before its claim.
+            self._delete_server_allocations(server['id'])
+            server = self.act(server, 'unshelve')
+        return super()._recover(server)
+
+    def assert_whole(self, server):
+        """Verify a server that was not deleted."""
+        if not self._is_gone:
+            super().assert_whole(server)
+
+    def _delete_server(self, server):
+        if not self._is_gone:
+            super()._delete_server(server)
+
+    def is_stuck(self, server):
+        """Return whether its task does not end."""
+        return self._record(server['id']).task_state is not None
+
+
 if request_faults.ALL:
 
     class WholeResizeTest(move_sweep.WholeSweepMixin, Resize):
@@ -621,10 +683,19 @@ if request_faults.ALL:
         def test_fault_at_any_request_of_start(self):
             self.sweep_all('start')
 
+    class WholeShelvingTest(Shelving):
+        def test_fault_at_any_request_of_shelve(self):
+            self.sweep_all('shelve')
+
+        def test_fault_at_any_request_of_unshelve(self):
+            self.sweep_all('unshelve')
+
 else:
     _CHANCE = random.Random(SEED)  # noqa: S311
 
-    class SampleTest(_CHANCE.choice((Resize, Migration, Evacuation))):
+    _KINDS = Resize, Migration, Evacuation, Shelving
+
+    class SampleTest(_CHANCE.choice(_KINDS)):
         def test_fault_at_any_request_leaves_servers_whole(self):
             step = _CHANCE.choice(self.steps)
             cases = self.cases(step, self.variant(self.devices[0]))
