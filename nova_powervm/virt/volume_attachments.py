@@ -21,14 +21,16 @@ between, nothing in Nova does: a hard reboot passes the outdated record, and so
 does Nova's start, which takes the move back. If it is killed while it replaces
 an attachment, Nova even records the one that Cinder has deleted.
 
-When an evacuation fails late, Cinder has mapped the volumes to its host, and
-Nova leaves the instance on the old one. If that is back, and the server is
-rebooted hard, it takes the volumes back from the other host.
+When an evacuation fails late, Cinder has unmapped volumes from the old host,
+and may have mapped them to the new one. Nova leaves the instance on the old
+one, where its LPAR still has them. If that host is back, and the server is
+rebooted hard, it takes the volumes back.
 """
 
 import contextlib
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from nova import context as nova_context
@@ -102,13 +104,17 @@ class Renewal:
             for volume_id, known in paths.items()
             if known
         )
+        lost = [
+            disk
+            for disk in disks
+            if not paths[disk.volume_id] or disk.volume_id in elsewhere
+        ]
+        if lost:
+            self._take_back(lost, paths)
         for disk in disks:
-            known = paths[disk.volume_id]
-            if known is None or disk.volume_id in elsewhere:
-                self._take_back(disk, known)
-                known = {}
-            if known.get('status') != _COMPLETE:
-                self._renew(disk, is_mapped=bool(known))
+            known = paths[disk.volume_id] or {}
+            if disk in lost or known.get('status') != _COMPLETE:
+                self._refresh(disk)
 
     def _paths(self, attachment_id: str) -> Mapping[str, Any] | None:
         """Return the paths of an attachment; None if Cinder has deleted it."""
@@ -120,20 +126,45 @@ class Renewal:
         paths: Mapping[str, Any] = found['connection_info'] or {}
         return paths
 
-    def _take_back(self, disk: Any, known: Mapping[str, Any] | None) -> None:
-        """Replace an attachment that is gone, or that is to another host.
+    def _take_back(
+        self, lost: Sequence[Any], paths: Mapping[str, Any]
+    ) -> None:
+        """Have Cinder map volumes here that it maps elsewhere or nowhere.
 
-        The LPAR here may still have the volume as it was at its former place
-        on the array, where another one may be soon.
+        After an evacuation, the LPAR here may still have a volume as it was at
+        its former place on the array, where another one may be soon.
 
-        :param known: The paths to the other host; None if it is gone.
+        :param paths: As Cinder has them, by volume id; empty for an attachment
+            without a connector, None for one that is gone.
         """
         lpar_uuid = translation.lpar_of(self._instance)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(self._host.partitions, lpar_uuid, 0)
-        self._host.volumes.disconnect(
-            volumes.identify(disk['connection_info'] or {}), lpar_uuid
-        )
+        former = [volumes.identify(d['connection_info'] or {}) for d in lost]
+        self._host.volumes.check_arrival(former)
+        for volume in former:
+            self._host.volumes.disconnect(volume, lpar_uuid)
+        connects = instance_volumes.InstanceVolumes(self._host)
+        connector = connects.connector(self._instance)
+        for disk in lost:
+            if paths[disk.volume_id] != {}:
+                self._replace(disk, paths[disk.volume_id])
+            with _asking():
+                self._api.attachment_update(
+                    self._context,
+                    disk['attachment_id'],
+                    {**connector},
+                    disk['mount_device'],
+                )
+
+    def _replace(self, disk: Any, known: Mapping[str, Any] | None) -> None:
+        """Replace an attachment that is gone, or that is to another host.
+
+        Record the new one first: Nova's next reboot of the server would delete
+        its record of a volume whose attachment is gone.
+
+        :param known: The paths to the other host; None if it is gone.
+        """
         lost = disk['attachment_id']
         with _asking():
             spare = [
@@ -151,34 +182,27 @@ class Renewal:
                     self._context, disk.volume_id, self._instance.uuid
                 )['id']
             ]
-            if known is not None:
-                self._api.attachment_delete(self._context, lost)
         record_changes.replace_attachment(self._instance, disk, spare[0])
+        if known is None:
+            return
+        # Nova asks again if an answer is lost.
+        gone = contextlib.suppress(nova_exception.VolumeAttachmentNotFound)
+        with _asking(), gone:
+            self._api.attachment_delete(self._context, lost)
 
-    def _renew(self, disk: Any, *, is_mapped: bool) -> None:
-        """Have Cinder map a volume, if it does not, and record its paths."""
+    def _refresh(self, disk: Any) -> None:
+        """Record the paths of a volume that Cinder has mapped here."""
         LOG.warning(
             'Something was interrupted before the server had its volume '
             '%(volume)s again. Cinder is asked for it.',
             {'volume': disk.volume_id},
             instance=self._instance,
         )
-        attachment_id = disk['attachment_id']
-        if not is_mapped:
-            connects = instance_volumes.InstanceVolumes(self._host)
-            connector = dict(connects.connector(self._instance))
-            with _asking():
-                self._api.attachment_update(
-                    self._context,
-                    attachment_id,
-                    connector,
-                    disk['mount_device'],
-                )
         with _asking():
             record_changes.refresh_connection(
                 self._context, self._instance, self._api, disk
             )
-        self._incomplete.append(attachment_id)
+        self._incomplete.append(disk['attachment_id'])
 
     def complete(self) -> None:
         """Have Cinder show volumes as in use that are connected by now.

@@ -83,6 +83,26 @@ class RenewTest(test.NoDBTestCase):
         calls = self.cinder.attachment_complete.mock_calls
         return [attachment_id for _, (_, attachment_id), _ in calls]
 
+    def assert_disconnected(self, *volume_ids):
+        """Verify that the LPAR, off, had volumes disconnected first.
+
+        Other volumes may get their former places on the array.
+        """
+        calls = self.host.mock_calls
+        names = [name for name, _, _ in calls]
+        self.assertLess(
+            names.index('partitions.power_off'),
+            names.index('volumes.disconnect'),
+        )
+        self.assertEqual(
+            [*volume_ids],
+            [
+                args[0].id
+                for name, args, _ in calls
+                if name == 'volumes.disconnect'
+            ],
+        )
+
     def test_only_what_is_incomplete_is_asked_for(self):
         self.paths = {
             'whole': {**MAPPED, 'status': 'attached'},
@@ -99,6 +119,8 @@ class RenewTest(test.NoDBTestCase):
             [0, 1, 1, 0],
             [disk.refresh_connection_info.call_count for disk in disks],
         )
+        # An evacuation leaves the volume connected that it has unmapped.
+        self.assert_disconnected('reserved')
 
     def test_errors_of_cinder_are_told_without_its_words(self):
         self.paths = {'its': {}}
@@ -168,9 +190,31 @@ class RenewTest(test.NoDBTestCase):
         self.assertLess(
             names.index('attachment_delete'), names.index('attachment_update')
         )
-        # Another volume may get its former place on the array.
-        disconnected = self.host.volumes.disconnect.call_args_list
-        self.assertEqual(['v1', 'v2'], [c.args[0].id for c in disconnected])
+        self.assert_disconnected('v1', 'v2')
+
+    def test_successor_is_recorded_before_cinder_deletes_an_attachment(self):
+        replace = mock.Mock()
+        self.stub_out(
+            'nova_powervm.virt.record_changes.replace_attachment', replace
+        )
+        self.host.volumes.elsewhere.return_value = frozenset({'v1'})
+        self.paths = {'its': MAPPED}
+        self.cinder.attachment_get_all.return_value = []
+        self.cinder.attachment_create.return_value = {'id': 'new'}
+        for error, is_told in (
+            (RuntimeError('down'), True),
+            # The answer to the first of two requests was lost.
+            (nova_exception.VolumeAttachmentNotFound(attachment_id=''), False),
+        ):
+            self.cinder.attachment_delete.side_effect = error
+            try:
+                self.renew(Disk('v1'))
+            except exception.VolumesImpossible:
+                self.assertTrue(is_told)
+            else:
+                self.assertFalse(is_told)
+            replace.assert_called_once()
+            replace.reset_mock()
 
 
 @ddt.ddt
