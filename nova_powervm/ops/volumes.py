@@ -13,6 +13,7 @@
 """Connects each volume to its LPAR by the volume driver of its type."""
 
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -38,10 +39,17 @@ class VolumeOps:
     :class:`.drivers.VolumeDriver` describes the methods.
 
     :param by_kind: ``driver_volume_type`` to volume driver.
+    :param check_host: Raises VolumesImpossible while the host must not get a
+        further volume.
     """
 
-    def __init__(self, by_kind: Mapping[str, drivers.VolumeDriver]) -> None:
+    def __init__(
+        self,
+        by_kind: Mapping[str, drivers.VolumeDriver],
+        check_host: Callable[[], None] = lambda: None,
+    ) -> None:
         self._drivers = by_kind
+        self._check_host = check_host
 
     def connector(
         self,
@@ -55,6 +63,7 @@ class VolumeOps:
 
         :raises exception.PowerVMError: No driver could connect a volume.
         """
+        self._check_host()
         connector: dict[str, Any] = {}
         problems: dict[str, exception.PowerVMError] = {}
         for kind, driver in self._drivers.items():
@@ -173,6 +182,8 @@ class VolumeOps:
         :raises exception.VolumeRefused: It has no driver for one.
         :raises exception.VolumesImpossible: It can connect none of a type.
         """
+        if wanted:
+            self._check_host()
         self.check(wanted)
         for kind in sorted({volume.kind for volume in wanted}):
             if virtual_slots is None:

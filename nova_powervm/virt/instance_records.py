@@ -204,26 +204,43 @@ def _read_instances(
         yield candidates[instance.uuid], instance
 
 
-def evacuated(nodename: str) -> frozenset[str]:
-    """Return the uuids of instances whose evacuation has succeeded.
+def evacuated(nodename: str) -> Mapping[str, bool]:
+    """Find the instances whose evacuation may have had volumes unmapped.
 
-    Leave out those that are back. When nova-compute starts, Nova removes what
-    is left of the others, and marks their evacuations as completed.
+    When nova-compute starts, Nova removes what is left of those that are gone,
+    and marks their evacuations as completed. One whose evacuation has failed
+    is in ERROR until it is rebooted hard.
 
-    :param nodename: The host that they were evacuated from.
+    :param nodename: The host that they are or were to be evacuated from.
+    :returns: Uuid of each instance -> whether it is gone.
     """
     evacuations = objects.MigrationList.get_by_filters(
         nova_context.get_admin_context(read_deleted='yes'),
         {
             'source_compute': nodename,
-            'status': 'done',
+            'status': ['pre-migrating', 'failed', 'done'],
             'migration_type': fields.MigrationType.EVACUATION,
         },
     )
     if not evacuations:
-        return frozenset()
-    here = NovaRecords().hosted(nodename)
-    return frozenset(move.instance_uuid for move in evacuations) - here
+        return {}
+    here = {
+        instance.uuid: instance.vm_state == vm_states.ERROR
+        or instance.task_state in task_states.rebuild_states
+        for instance in objects.InstanceList.get_by_host(
+            nova_context.get_admin_context(), nodename, expected_attrs=[]
+        )
+    }
+    gone = {
+        move.instance_uuid: True
+        for move in evacuations
+        if move.status == 'done' and move.instance_uuid not in here
+    }
+    return gone | {
+        move.instance_uuid: False
+        for move in evacuations
+        if move.status != 'done' and here.get(move.instance_uuid)
+    }
 
 
 def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:

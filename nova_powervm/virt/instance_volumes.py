@@ -33,6 +33,7 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import apply
+from nova_powervm.ops import interfaces
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
@@ -43,6 +44,10 @@ from nova_powervm.virt import translation
 LOG = logging.getLogger(__name__)
 
 CONF = nova.conf.CONF
+
+_SAME_PLACE = (
+    'A new volume could get the place on the array that one of its volumes had'
+)
 
 
 class InstanceVolumes:
@@ -63,7 +68,6 @@ class InstanceVolumes:
         :raises exception.VolumesImpossible: The instance can have no further
             volume now.
         """
-        self._refuse_beside_evacuated()
         lpar = self._host.partitions.find(translation.lpar_of(instance))
         # Without any way for volumes, it does not help to stop the server.
         ports = slot_records.recorded_of_ports(instance) if lpar else ()
@@ -74,30 +78,6 @@ class InstanceVolumes:
                 reason=f'{lpar.obstacle.rstrip(".")}. Stop the server first',
             )
         return volumes.describe_host(CONF.host, CONF.my_ip, connector)
-
-    def _refuse_beside_evacuated(self) -> None:
-        """Refuse volumes while an evacuated server still has its LPAR here.
-
-        Cinder has unmapped its volumes, and another one may get the place of
-        one of them on the array: its guest may still run, and write there.
-
-        :raises exception.VolumesImpossible: There is one.
-        """
-        for instance_uuid in instance_records.evacuated(self._host.nodename):
-            lpar = self._host.partitions.find(
-                partition.lpar_uuid(instance_uuid)
-            )
-            if lpar is not None:
-                raise exception.VolumesImpossible(
-                    where='',
-                    reason=exception.PrivateText(
-                        f'LPAR {lpar.name} is still here, whose server was '
-                        'evacuated. A new volume could get the place on the '
-                        'array that one of its volumes had. Restart '
-                        'nova-compute, which removes the LPAR',
-                        'the host still has a server that was evacuated',
-                    ),
-                )
 
     def attach(
         self, context: Any, instance: Any, connection_info: Any
@@ -239,6 +219,39 @@ def is_volume_backed(instance: Any) -> bool:
             nova_context.get_admin_context(), instance
         )
     )
+
+
+def refuse_beside_evacuated(
+    partitions: interfaces.Partitions, nodename: str
+) -> None:
+    """Refuse volumes while an evacuated server still has its LPAR here.
+
+    Cinder has unmapped its volumes, and another one may get the place of one
+    of them on the array: its guest may still run, and write there. That of a
+    server whose evacuation has not succeeded may be off, until a hard reboot
+    disconnects what it has.
+
+    :raises exception.VolumesImpossible: There is one.
+    """
+    for instance_uuid, is_gone in instance_records.evacuated(nodename).items():
+        lpar = partitions.find(partition.lpar_uuid(instance_uuid))
+        if lpar is None or not (is_gone or lpar.is_active):
+            continue
+        reason = (
+            exception.PrivateText(
+                f'LPAR {lpar.name} is still here, whose server was evacuated. '
+                f'{_SAME_PLACE}. Restart nova-compute, which removes the LPAR',
+                'the host still has a server that was evacuated',
+            )
+            if is_gone
+            else exception.PrivateText(
+                f'LPAR {lpar.name} runs, and the evacuation of its server has '
+                f'not succeeded. {_SAME_PLACE}. If it has failed, reboot the '
+                'server hard',
+                'the host runs a server whose evacuation has not succeeded',
+            )
+        )
+        raise exception.VolumesImpossible(where='', reason=reason)
 
 
 def recorded_ids(instance: Any) -> frozenset[str]:

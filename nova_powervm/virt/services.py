@@ -246,6 +246,7 @@ def _assemble(
     own_terminals = terminals.LocalTerminals(
         adapter, closes_others=settings.vnc_close_other_terminals
     )
+    lpars = partitions.RestPartitions(adapter, managed, settings.virtual_slots)
     return host_operations.HostOperations(
         node=instance_records.LocalNode(nodename),
         settings=settings,
@@ -255,9 +256,7 @@ def _assemble(
         placement=placement.ReportClientPlacement(virtapi),
         records=instance_records.NovaRecords(),
         system=managed,
-        partitions=partitions.RestPartitions(
-            adapter, managed, settings.virtual_slots
-        ),
+        partitions=lpars,
         disks=plugins.load_disk_driver(
             disk.Context(adapter, managed, settings, files)
         ),
@@ -272,7 +271,8 @@ def _assemble(
         volumes=volume_ops.VolumeOps(
             plugins.load_volume_drivers(
                 volume.Context(adapter, managed, settings)
-            )
+            ),
+            lambda: instance_volumes.refuse_beside_evacuated(lpars, nodename),
         ),
         lpar_consoles=console_ops.Consoles(own_terminals, address),
     )

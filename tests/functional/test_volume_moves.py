@@ -370,7 +370,7 @@ class EvacuationTest(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
             self.start_host(
                 f'host{number}', world=world(number, worlds.default())
             )
-        self.other = uuidutils.generate_uuid()
+        self.other, self.third = (uuidutils.generate_uuid() for _ in range(2))
 
     def test_servers_are_evacuated_with_their_volumes(self):
         self.tell_stories()
@@ -473,13 +473,34 @@ class EvacuationTest(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
 
     def story_host_that_has_not_noticed_gets_no_volumes(self):
         server = self.boot_on_first_host(extra_specs={})
+        before = self.connected(server)
         neighbour = self.boot({}, request={'host': 'host1'})
         self.admin_api.put_service_force_down(
             self.computes['host1'].service_ref.uuid, True
         )
-        self.evacuate(server)
+        with fixtures.MockPatch(
+            'nova.volume.cinder.API.attachment_update',
+            autospec=False,
+            side_effect=cinder_exception.ClientException(500),
+        ):
+            self.refuse_evacuation(server)
+        # Cinder has unmapped the volume from under the guest.
+        self.assertEqual([], self.cinder.mapped())
         event = self.attach(neighbour, self.other, expected='error')
-        self.assertIn('still has a server that was evacua', event['details'])
-        self.recover_host('host1')
+        self.assertIn('evacuation has not succeeded', event['details'])
+        self.reboot_hard(server)
+        self.assert_on('host1', 'host2', server, before)
+        # What led to its former place is not left.
+        connected = f'Connected boot volume {volumes.BOOT_VOLUME}'
+        self.assertEqual(2, self.logged().count(connected))
         self.attach(neighbour, self.other)
-        self.assertEqual(2, len(self.slots(neighbour)))
+        self.evacuate(server)
+        event = self.attach(neighbour, self.third, expected='error')
+        self.assertIn('still has a server that was evacua', event['details'])
+        # Nova would ask for the connector after it has removed the LPAR.
+        reason = self.refuse_rebuild(neighbour, self.image)
+        self.assertIn('still has a server that was evacua', reason)
+        self.assertEqual('running', self.lpar(neighbour).state)
+        self.recover_host('host1')
+        self.attach(neighbour, self.third)
+        self.assertEqual(4, len(self.slots(neighbour)))

@@ -281,3 +281,40 @@ class AbandonedTest(RecordsTestCase):
                 self.assertEqual(
                     set(), records.abandoned([self.lpar], 'host1')
                 )
+
+
+class EvacuatedTest(RecordsTestCase):
+    """Instances were to be evacuated from host1."""
+
+    def test_instances_are_found_that_may_have_lost_volumes(self):
+        for status, host, state, task, expected in (
+            # Cinder is being asked to unmap the volumes.
+            ('pre-migrating', 'host1', 'active', 'rebuilding', False),
+            ('failed', 'host1', 'error', None, False),
+            # It was rebooted hard since then.
+            ('failed', 'host1', 'active', None, None),
+            ('done', 'host2', 'active', None, True),
+            # It is back.
+            ('done', 'host1', 'active', None, None),
+            ('completed', 'host2', 'active', None, None),
+        ):
+            with self.subTest(status=status, host=host, state=state):
+                self.move(
+                    status, source_compute='host1', migration_type='evacuation'
+                )
+                instance = objects.Instance.get_by_uuid(
+                    self.context, self.uuid
+                )
+                instance.update(
+                    {'host': host, 'vm_state': state, 'task_state': task}
+                )
+                instance.save()
+                found = instance_records.evacuated('host1')
+                self.assertIs(expected, found.get(self.uuid))
+                self.assertNotIn(
+                    self.uuid, instance_records.evacuated('host2')
+                )
+        # What a user deletes may have left its LPAR.
+        self.move('done', source_compute='host1', migration_type='evacuation')
+        objects.Instance.get_by_uuid(self.context, self.uuid).destroy()
+        self.assertIs(True, instance_records.evacuated('host1')[self.uuid])
