@@ -91,12 +91,6 @@ class LparOperations:
             if planned.document and row.disks is operations.Disks.MADE:
                 # The guest's present LPAR is removed before this one is made.
                 self.burns.check(wanted.instance_uuid, planned.document.burns)
-                if wanted.volumes:
-                    self.readers.volumes.check_rebuild(
-                        uuid,
-                        wanted.volumes,
-                        self.readers.partitions.virtual_slots,
-                    )
             return planned
 
     def read_virtual_slots(

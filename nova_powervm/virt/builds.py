@@ -234,9 +234,14 @@ class Builds:
         # Nova disconnects volumes before it has the LPAR removed.
         volumes = instance_volumes.identify_all(build.block_device_info)
         slot_records.save_present(self._host.lpars, instance, volumes)
-        self._host.lpars.check(
-            operations.SPAWN, *self._describe(build, requests)
-        )
+        wanted, askers = self._describe(build, requests)
+        self._host.lpars.check(operations.SPAWN, wanted, askers)
+        if wanted.volumes:
+            self._host.volumes.check_rebuild(
+                wanted.lpar_uuid,
+                wanted.volumes,
+                self._host.partitions.virtual_slots,
+            )
 
     def _check_volumes(
         self, build: BuildRequest, *, keeps_disks: bool

@@ -527,6 +527,12 @@ class Nova:
         running = node.compute.host
         with self.burning_nothing():
             running.lpars.check(operations.SPAWN, build, _ASKERS)
+            if build.volumes:
+                running.volumes.check_rebuild(
+                    instance.lpar,
+                    build.volumes,
+                    running.partitions.virtual_slots,
+                )
         power.power_off(running.partitions, instance.lpar)
         running.removal.destroy(instance.uuid)
         with self.serving(instance):
