@@ -59,7 +59,6 @@ class HostCycle:
         self._host = host
         self._deferred_starts = deferred
         self._listen = listen
-        self._lost_attachments = volume_attachments.LostAttachments()
         self._metrics = CycleMetrics(
             host.settings.metrics_file,
             host.nodename,
@@ -133,7 +132,7 @@ class HostCycle:
     def _replace_attachments(self, *, is_starting: bool) -> None:
         """Replace lost attachments of volumes, without failing the cycle."""
         try:
-            self._lost_attachments.replace(
+            volume_attachments.replace_lost(
                 self._host.nodename, is_starting=is_starting
             )
         except Exception:

@@ -85,18 +85,6 @@ def save_connection(instance: Any, connection_info: Mapping[str, Any]) -> None:
     disk.save()
 
 
-def record_attachment(disk: Any, attachment_id: str) -> None:
-    """Record the attachment of a volume whose former one Cinder has deleted.
-
-    ``ComputeManager._delete_dangling_bdms`` would delete the record of the
-    volume, and leave the server without it.
-
-    :param disk: nova.objects.BlockDeviceMapping.
-    """
-    disk.attachment_id = attachment_id
-    disk.save()
-
-
 def refresh_connection(
     context: Any, instance: Any, volume_api: Any, disk: Any
 ) -> None:
@@ -115,22 +103,30 @@ def refresh_connection(
     disk.refresh_connection_info(context, instance, volume_api, None)
 
 
-def replace_attachment(instance: Any, disk: Any, attachment_id: str) -> None:
+def replace_attachment(
+    instance: Any, volume_id: str, former: str, attachment_id: str
+) -> bool:
     """Record another attachment of a volume, after an interrupted move.
 
     ``ComputeManager._terminate_volume_connections`` saves it only after Cinder
-    has deleted the former one. ``ComputeManager.rebuild_instance`` leaves that
-    of an evacuation which has failed.
+    has deleted the former one, and ``_delete_dangling_bdms`` would delete the
+    record of the volume then. ``ComputeManager.rebuild_instance`` leaves the
+    attachment of an evacuation which has failed.
 
     :param instance: nova.objects.Instance.
-    :param disk: nova.virt.block_device.DriverVolumeBlockDevice; changed.
+    :param volume_id: The id of the volume.
+    :param former: The attachment that was recorded.
     :param attachment_id: An attachment without a connector.
+    :returns: Whether the former one was still recorded.
     """
     record = objects.BlockDeviceMapping.get_by_volume_and_instance(
-        nova_context.get_admin_context(), disk.volume_id, instance.uuid
+        nova_context.get_admin_context(), volume_id, instance.uuid
     )
-    record_attachment(record, attachment_id)
-    disk['attachment_id'] = attachment_id
+    if record.attachment_id != former:
+        return False
+    record.attachment_id = attachment_id
+    record.save()
+    return True
 
 
 def drop_migration_context(instance: Any) -> None:

@@ -165,24 +165,22 @@ class Renewal:
 
         :param known: The paths to the other host; None if it is gone.
         """
-        lost = disk['attachment_id']
+        lost, volume_id = disk['attachment_id'], disk.volume_id
         with _asking():
-            spare = [
-                found['id']
-                for found in self._api.attachment_get_all(
-                    self._context, self._instance.uuid, disk.volume_id
-                )
-                if found['id'] != lost and found.get('status') == _RESERVED
-            ]
-            if not spare and known and known.get('status') != _COMPLETE:
-                # Cinder reserves no volume that is just being attached.
-                self._api.attachment_complete(self._context, lost)
-            spare = spare or [
-                self._api.attachment_create(
-                    self._context, disk.volume_id, self._instance.uuid
+            made = _find_spare(
+                self._api, self._context, self._instance, volume_id
+            )
+            if made is None:
+                if known and known.get('status') != _COMPLETE:
+                    # Cinder reserves no volume that is just being attached.
+                    self._api.attachment_complete(self._context, lost)
+                made = self._api.attachment_create(
+                    self._context, volume_id, self._instance.uuid
                 )['id']
-            ]
-        record_changes.replace_attachment(self._instance, disk, spare[0])
+        record_changes.replace_attachment(
+            self._instance, volume_id, lost, made
+        )
+        disk['attachment_id'] = made
         if known is None:
             return
         # Nova asks again if an answer is lost.
@@ -229,8 +227,8 @@ def _asking() -> Iterator[None]:
         ) from error
 
 
-class LostAttachments:
-    """Replaces attachments that Cinder has deleted, and that Nova records.
+def replace_lost(nodename: str, *, is_starting: bool) -> None:
+    """Replace attachments that Cinder has deleted, and that Nova records.
 
     ``ComputeManager._terminate_volume_connections`` records the successor of
     an attachment after it has deleted it. If Cinder's answer is lost, or
@@ -238,72 +236,75 @@ class LostAttachments:
     (``_delete_dangling_bdms``) would take the volume from it: one that boots
     from the volume would be lost. The connection stays as it is recorded, and
     :class:`Renewal` has Cinder map the volume.
+
+    :param nodename: The host whose servers to look at.
+    :param is_starting: Whether nova-compute starts: what it was doing has
+        ended, too.
+    :raises nova.exception.NovaException: Nova's database failed.
     """
-
-    def __init__(self) -> None:
-        # To ask about each until there is an answer, and to warn once.
-        self._answered: set[str] = set()
-        self._warned: set[str] = set()
-
-    def replace(self, nodename: str, *, is_starting: bool) -> None:
-        """Look at the servers of a host that Nova does nothing with.
-
-        :param is_starting: Whether nova-compute starts: what it was doing has
-            ended, too.
-        :raises nova.exception.NovaException: Nova's database failed.
-        """
-        context = nova_context.get_admin_context()
-        filters = {'host': nodename, 'deleted': False}
-        if not is_starting:
-            filters['vm_state'] = _FAILED
-        for instance in objects.InstanceList.get_by_filters(
-            context, filters, expected_attrs=['migration_context']
+    context = nova_context.get_admin_context()
+    filters = {'host': nodename, 'deleted': False}
+    if not is_starting:
+        filters['vm_state'] = _FAILED
+    for instance in objects.InstanceList.get_by_filters(
+        context, filters, expected_attrs=['migration_context']
+    ):
+        has_begun = instance.migration_context or instance.task_state
+        if not (_has_failed(instance) or (is_starting and has_begun)):
+            continue
+        for disk in objects.BlockDeviceMappingList.get_by_instance_uuid(
+            context, instance.uuid
         ):
-            if not (
-                (is_starting and instance.migration_context)
-                or (is_starting and instance.task_state)
-                or _has_failed(instance)
-            ):
-                continue
-            for disk in objects.BlockDeviceMappingList.get_by_instance_uuid(
-                context, instance.uuid
-            ):
-                if disk.is_volume and disk.attachment_id:
-                    self._replace(context, instance, disk)
-
-    def _replace(self, context: Any, instance: Any, disk: Any) -> None:
-        if disk.attachment_id in self._answered:
-            return
-        volume_api = cinder.API()
-        try:
-            with contextlib.suppress(nova_exception.VolumeAttachmentNotFound):
-                volume_api.attachment_get(context, disk.attachment_id)
-                self._answered.add(disk.attachment_id)
-                return
-            made = volume_api.attachment_create(
-                context, disk.volume_id, instance.uuid
-            )
-        except Exception as error:
-            if disk.attachment_id not in self._warned:
-                self._warned.add(disk.attachment_id)
-                LOG.warning(
-                    'Do not reboot the server yet: if Cinder has deleted the '
-                    'attachment of volume %(volume)s, Nova would take the '
-                    'volume from the server. Each cycle asks: %(error)s',
-                    {'volume': disk.volume_id, 'error': error},
-                    instance=instance,
-                )
-            return
-        LOG.warning(
-            'Cinder has deleted the attachment of volume %(volume)s, which '
-            'Nova still recorded. The server has another one now. Reboot it '
-            'hard.',
-            {'volume': disk.volume_id},
-            instance=instance,
-        )
-        record_changes.record_attachment(disk, made['id'])
+            if disk.is_volume and disk.attachment_id:
+                try:
+                    _replace_lost(context, instance, disk)
+                except Exception as error:
+                    LOG.log(
+                        logging.WARNING if is_starting else logging.INFO,
+                        'Do not reboot the server yet: if Cinder has deleted '
+                        'the attachment of volume %(volume)s, Nova would take '
+                        'the volume from the server: %(error)s',
+                        {'volume': disk.volume_id, 'error': error},
+                        instance=instance,
+                    )
 
 
 def _has_failed(instance: Any) -> bool:
     """Return whether Nova has failed to do something, and does nothing now."""
     return instance.vm_state in _FAILED and instance.task_state is None
+
+
+def _replace_lost(context: Any, instance: Any, disk: Any) -> None:
+    """Replace an attachment if Cinder does not know it."""
+    api, lost, volume_id = cinder.API(), disk.attachment_id, disk.volume_id
+    with contextlib.suppress(nova_exception.VolumeAttachmentNotFound):
+        api.attachment_get(context, lost)
+        return
+    made = (
+        _find_spare(api, context, instance, volume_id)
+        or api.attachment_create(context, volume_id, instance.uuid)['id']
+    )
+    if record_changes.replace_attachment(instance, volume_id, lost, made):
+        LOG.warning(
+            'Cinder has deleted the attachment of volume %(volume)s, which '
+            'Nova still recorded. The server has another one now. Reboot it '
+            'hard.',
+            {'volume': volume_id},
+            instance=instance,
+        )
+
+
+def _find_spare(
+    api: Any, context: Any, instance: Any, volume_id: str
+) -> str | None:
+    """Return an attachment without a connector that Nova has made already."""
+    return next(
+        (
+            str(found['id'])
+            for found in api.attachment_get_all(
+                context, instance.uuid, volume_id
+            )
+            if found.get('status') == _RESERVED
+        ),
+        None,
+    )

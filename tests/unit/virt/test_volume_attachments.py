@@ -12,6 +12,7 @@
 
 """Which attachments of volumes an interrupted move has left to the driver."""
 
+import logging
 from unittest import mock
 
 import ddt
@@ -149,10 +150,7 @@ class RenewTest(test.NoDBTestCase):
         replaced = []
         self.stub_out(
             'nova_powervm.virt.record_changes.replace_attachment',
-            lambda _, disk, new: (
-                replaced.append((disk.volume_id, new)),
-                disk.update(attachment_id=new),
-            ),
+            lambda _, volume, former, new: replaced.append((volume, new)),
         )
         self.host.volumes.elsewhere.side_effect = lambda asked: {
             volume.id for volume in asked if volume.id != 'v3'
@@ -244,7 +242,11 @@ class LostAttachmentsTest(test.NoDBTestCase):
         )
         self.find = mock.Mock(return_value=[self.instance])
         self.stub_out('nova.objects.InstanceList.get_by_filters', self.find)
-        self.lost = volume_attachments.LostAttachments()
+        self.cinder.attachment_get_all.return_value = []
+        self.stub_out(
+            'nova.objects.BlockDeviceMapping.get_by_volume_and_instance',
+            lambda *_: self.disk,
+        )
 
     @staticmethod
     def gone():
@@ -252,7 +254,7 @@ class LostAttachmentsTest(test.NoDBTestCase):
 
     def replace(self, *, is_starting=False):
         """Look once; return the recorded attachment."""
-        self.lost.replace('host1', is_starting=is_starting)
+        volume_attachments.replace_lost('host1', is_starting=is_starting)
         return self.disk.attachment_id
 
     def test_server_in_error_gets_another_attachment(self):
@@ -284,14 +286,29 @@ class LostAttachmentsTest(test.NoDBTestCase):
         self.assertEqual('gone', self.replace(is_starting=True))
         self.cinder.attachment_get.assert_not_called()
 
-    def test_each_attachment_is_asked_for_until_cinder_answers(self):
-        logger = self.useFixture(fixtures.FakeLogger())
+    def test_what_nova_has_made_is_taken_and_what_it_has_recorded_stays(self):
+        self.cinder.attachment_get_all.return_value = [
+            {'id': 'there', 'status': 'attached'},
+            {'id': 'spare', 'status': 'reserved'},
+        ]
+        self.assertEqual('spare', self.replace())
+        self.cinder.attachment_create.assert_not_called()
+
+        def answer(*_):
+            # Meanwhile an evacuation has begun.
+            self.disk = mock.Mock(attachment_id='its')
+            raise self.gone()
+
+        self.cinder.attachment_get.side_effect = answer
+        self.assertEqual('its', self.replace())
+
+    def test_user_is_warned_at_a_start_while_cinder_does_not_answer(self):
+        logger = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
         self.cinder.attachment_get.side_effect = ValueError('down')
-        for _ in range(2):
-            self.assertEqual('gone', self.replace())
-        self.assertEqual(1, logger.output.count('Do not reboot the server'))
+        self.assertEqual('gone', self.replace())
+        self.assertEqual('', logger.output)
+        self.assertEqual('gone', self.replace(is_starting=True))
+        self.assertIn('Do not reboot the server', logger.output)
         self.cinder.attachment_get.side_effect = None
-        for _ in range(2):
-            self.assertEqual('gone', self.replace())
-        self.assertEqual(3, self.cinder.attachment_get.call_count)
+        self.assertEqual('gone', self.replace())
         self.cinder.attachment_create.assert_not_called()
