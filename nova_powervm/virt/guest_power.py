@@ -40,6 +40,7 @@ from nova_powervm.virt import rescues
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import snapshots
 from nova_powervm.virt import translation
+from nova_powervm.virt import volume_attachments
 
 LOG = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class GuestPower:
         """Start the instance's LPAR with its slots and ports."""
         self._deferred_starts.forget(instance)
         requests = self._await_requests(context, instance, accel_info)
+        volume_attachments.Renewal(self._host, context, instance).check()
         self.run(operations.START, instance, network_info, requests)
         accelerator_requests.save_slots(instance, requests)
 
@@ -175,6 +177,9 @@ class GuestPower:
                         requests,
                     )
             else:
+                volume_attachments.Renewal(
+                    self._host, context, instance
+                ).check()
                 self.run(
                     operations.SOFT_REBOOT,
                     instance,

@@ -261,6 +261,23 @@ def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
     )
 
 
+def has_failed_evacuation(instance: Any) -> bool:
+    """Return whether the last move of an instance was to leave a lost host.
+
+    :param instance: nova.objects.Instance, which is on that host.
+    """
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
+    )
+    last = max(moves, key=lambda move: move.id, default=None)
+    return (
+        last is not None
+        and last.migration_type == fields.MigrationType.EVACUATION
+        and last.source_compute == instance.host
+        and last.status not in _EVACUATED
+    )
+
+
 def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
     lists = [instance.resources]
     if is_moving(instance):

@@ -254,43 +254,41 @@ def refuse_beside_evacuated(
         raise exception.VolumesImpossible(where='', reason=reason)
 
 
+def recorded_disks(instance: Any) -> list[Any]:
+    """Return Nova's records of the volumes of an instance."""
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid
+    )
+    return [disk for disk in disks if disk.is_volume]
+
+
 def recorded_ids(instance: Any) -> frozenset[str]:
     """Return the ids of all volumes that Nova has for an instance.
 
     They include those that are just being attached or detached.
     """
-    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
-        nova_context.get_admin_context(), instance.uuid
-    )
-    return frozenset(disk.volume_id for disk in disks if disk.is_volume)
+    return frozenset(disk.volume_id for disk in recorded_disks(instance))
 
 
 def recorded(instance: Any) -> tuple[volumes.Volume, ...]:
     """Tell which volumes Nova has recorded for an instance."""
-    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
-        nova_context.get_admin_context(), instance.uuid
-    )
     return tuple(
         volumes.identify(
             connection_info,
             is_boot=disk.boot_index == 0,
         )
-        for disk in disks
+        for disk in recorded_disks(instance)
         # Nova may record it as null.
-        if disk.is_volume
-        and (connection_info := jsonutils.loads(disk.connection_info or '{}'))
+        if (connection_info := jsonutils.loads(disk.connection_info or '{}'))
     )
 
 
 def recorded_boot_volume(instance: Any) -> tuple[volumes.Volume, ...]:
     """Return the volume that Nova has recorded as the root disk, if any."""
-    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
-        nova_context.get_admin_context(), instance.uuid
-    )
     return tuple(
         volumes.Volume(disk.volume_id, '', is_boot=True)
-        for disk in disks
-        if disk.is_volume and disk.boot_index == 0
+        for disk in recorded_disks(instance)
+        if disk.boot_index == 0
     )
 
 

@@ -42,9 +42,11 @@ from nova.volume import cinder
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.lpar import storage
 from nova_powervm.lpar import volumes
 from nova_powervm.ops import power
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import translation
@@ -99,22 +101,58 @@ class Renewal:
             disk.volume_id: self._paths(disk['attachment_id'])
             for disk in disks
         }
-        elsewhere = self._host.volumes.elsewhere(
-            volumes.identify({**known, 'serial': volume_id})
-            for volume_id, known in paths.items()
-            if known
-        )
-        lost = [
-            disk
-            for disk in disks
-            if not paths[disk.volume_id] or disk.volume_id in elsewhere
-        ]
+        lost_ids = self._find_lost(paths)
+        lost = [disk for disk in disks if disk.volume_id in lost_ids]
         if lost:
             self._take_back(lost, paths)
         for disk in disks:
             known = paths[disk.volume_id] or {}
             if disk in lost or known.get('status') != _COMPLETE:
                 self._refresh(disk)
+
+    def check(self) -> None:
+        """Refuse to start a guest whose volumes an evacuation has taken.
+
+        Its LPAR may still have them as they were at their former places on the
+        array. Only a hard reboot looks at all volumes.
+
+        :raises exception.PowerVMError: Its last evacuation has failed, and
+            Cinder does not map all its volumes to this host.
+        """
+        if not instance_records.has_failed_evacuation(self._instance):
+            return
+        paths = {
+            disk.volume_id: self._paths(disk.attachment_id)
+            for disk in instance_volumes.recorded_disks(self._instance)
+            if disk.attachment_id
+        }
+        lost = sorted(self._find_lost(paths))
+        if lost:
+            raise exception.VolumesImpossible(
+                where='',
+                reason=exception.Listing(
+                    lost,
+                    before='an evacuation that has failed has taken ',
+                    after=' from the server. Reboot it hard',
+                ),
+            )
+
+    def _find_lost(
+        self, paths: Mapping[str, Mapping[str, Any] | None]
+    ) -> set[str]:
+        """Return the volumes that Cinder maps elsewhere or nowhere.
+
+        :param paths: As Cinder has them, by volume id; empty for an attachment
+            without a connector, None for one that is gone.
+        """
+        elsewhere = self._host.volumes.elsewhere(
+            volumes.identify({**known, 'serial': volume_id})
+            for volume_id, known in paths.items()
+            if known
+        )
+        return {*elsewhere} | {
+            one for one, known in paths.items() if not known
+        }
 
     def _paths(self, attachment_id: str) -> Mapping[str, Any] | None:
         """Return the paths of an attachment; None if Cinder has deleted it."""
@@ -134,12 +172,13 @@ class Renewal:
         After an evacuation, the LPAR here may still have a volume as it was at
         its former place on the array, where another one may be soon.
 
-        :param paths: As Cinder has them, by volume id; empty for an attachment
-            without a connector, None for one that is gone.
+        :param paths: As for :meth:`_find_lost`.
         """
         lpar_uuid = translation.lpar_of(self._instance)
         with contextlib.suppress(exception.PartitionNotFound):
             power.power_off(self._host.partitions, lpar_uuid, 0)
+        # It may run on the other host, with a disk in the pool.
+        storage.check_unused(self._host.storage.kept_disks(self._instance))
         former = [volumes.identify(d['connection_info'] or {}) for d in lost]
         self._host.volumes.check_arrival(former)
         for volume in former:

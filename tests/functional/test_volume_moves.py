@@ -451,6 +451,15 @@ class EvacuationTest(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
         self.cinder.uid = truth
         self.recover_host('host1')
         # Cinder maps the volumes to the other host, and nothing to this one.
+        self.admin_api.post_server_action(
+            server['id'], {'os-resetState': {'state': 'active'}}
+        )
+        self._stop_server(server)
+        self.api.post_server_action(server['id'], {'os-start': None})
+        event = self._wait_for_action('start', server, 'Error')
+        self.assertIn('has taken', event['details'])
+        self.assertIn('Reboot it hard', event['details'])
+        self.assertEqual('not activated', self.lpar(server).state)
         self.reboot_hard(server)
         self.assert_on('host1', 'host2', server, before)
 

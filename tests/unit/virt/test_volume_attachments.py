@@ -23,6 +23,7 @@ from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
+from nova_powervm.lpar import storage
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import volume_attachments
@@ -40,7 +41,7 @@ class Disk(dict):
             mount_device='/dev/sdb',
             connection_info={**MAPPED, 'serial': volume_id},
         )
-        self.volume_id = volume_id
+        self.volume_id, self.attachment_id = volume_id, attachment_id
         self.refresh_connection_info = mock.Mock()
 
 
@@ -54,6 +55,7 @@ class RenewTest(test.NoDBTestCase):
         self.instance = objects.Instance(uuid=uuids.instance)
         self.host = mock.Mock()
         self.host.volumes.elsewhere.return_value = frozenset()
+        self.host.storage.kept_disks.return_value = ()
         self.connector = mock.Mock(return_value={'wwpns': ['c050']})
         self.useFixture(
             fixtures.MockPatchObject(
@@ -143,6 +145,14 @@ class RenewTest(test.NoDBTestCase):
             exception.VolumesImpossible, self.renew, Disk('v1')
         )
         self.assertIn('no port', str(error))
+        self.cinder.attachment_update.assert_not_called()
+
+    def test_disk_that_runs_elsewhere_keeps_its_volumes_there(self):
+        self.paths = {'its': {}}
+        disk = mock.Mock(spec=storage.PoolDisk, in_use=True)
+        self.host.storage.kept_disks.return_value = [disk]
+        self.assertRaises(exception.DiskInUse, self.renew, Disk('v1'))
+        self.host.volumes.disconnect.assert_not_called()
         self.cinder.attachment_update.assert_not_called()
 
     @ddt.data('attached', 'attaching')
