@@ -86,6 +86,13 @@ man_pages = [
         1,
     ),
     (
+        'cli/nova-powervm-check',
+        'nova-powervm-check',
+        'check whether a PowerVM host fits the driver',
+        [project],
+        1,
+    ),
+    (
         'cli/nova-powervm-clean',
         'nova-powervm-clean',
         'clean and release used devices of a PowerVM host',

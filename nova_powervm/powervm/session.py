@@ -158,6 +158,11 @@ class Session(pvm_adapter.Session):
         self._kind: str | None = None
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
+    @property
+    def verify(self) -> str | bool:
+        """How the server is verified, as for requests."""
+        return self._verify
+
     def request(
         self, method: str, path: str, *args: Any, **kwargs: Any
     ) -> Any:

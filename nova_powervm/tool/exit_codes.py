@@ -33,6 +33,8 @@ USAGE = 2
 DIFFERENCES = 3
 #: Another process does the same.
 RUNS_ALREADY = 3
+#: The driver must not be used with the host.
+UNFIT = 3
 #: What the command needs does not answer, or is wrong.
 TROUBLE = 4
 #: The checks could not be run.
@@ -106,6 +108,17 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             RUNS_ALREADY: 'Another process cleans the devices of this host.',
             TROUBLE: 'The configuration is wrong, or, with ``--once``, the '
             'host or Placement did not answer.',
+        }
+    },
+    'nova-powervm-check': {
+        '': {
+            SUCCESS: 'The host is as the driver assumes, or the driver copes '
+            'with the difference.',
+            WARNINGS: 'A feature is off.',
+            USAGE: 'The command line is wrong.',
+            UNFIT: 'Do not use the driver with this host.',
+            TROUBLE: 'The configuration is wrong, the host does not answer '
+            'or refuses the logon, or the report cannot be written.',
         }
     },
     'nova-powervm-status': {

@@ -33,6 +33,10 @@ It is made from :mod:`nova_powervm.lpar.extra_specs`.
 .. exit-codes:: nova-powervm-inventory
 
 It is made from :mod:`nova_powervm.tool.exit_codes`.
+
+.. host-checks::
+
+It is made from :mod:`nova_powervm.tool.check.host`.
 """
 
 import inspect
@@ -50,6 +54,7 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import steps
 from nova_powervm.ops import sweep
 from nova_powervm.tool import exit_codes
+from nova_powervm.tool.check import host as host_checks
 
 
 def list_operations() -> Iterator[tuple[str, ...]]:
@@ -125,6 +130,20 @@ def list_extra_specs() -> Iterator[tuple[str, ...]]:
             f'{row.text} {value}.',
             row.default,
             row.element.rpartition('/')[2] or 'None',
+        )
+
+
+def list_host_checks() -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each check that reads a host."""
+    yield '', 'What the driver assumes', 'How it is seen', 'If it differs'
+    for number, check in enumerate(host_checks.CHECKS, 1):
+        yield (
+            str(number),
+            f'**{check.title}.** {check.assumes}',
+            f'{check.seen[0].upper()}{check.seen[1:]}'
+            if check.seen[0] != '`'
+            else check.seen,
+            f'*{check.meaning.capitalize()}.* {check.otherwise}',
         )
 
 
@@ -204,6 +223,14 @@ class Sweep(_Table):
 
     module = sweep
     list_rows = staticmethod(list_sweep)
+
+
+class HostChecks(_Table):
+    """Inserts the table of the checks that read a host."""
+
+    module = host_checks
+    widths = '4 36 28 32'
+    list_rows = staticmethod(list_host_checks)
 
 
 class ExitCodes(_Table):

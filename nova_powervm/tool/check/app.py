@@ -1,0 +1,194 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command line of ``nova-powervm-check``, and what it prints."""
+
+import collections
+import json
+import logging
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_powervm import exception
+from nova_powervm import printable
+from nova_powervm.powervm import inspection
+from nova_powervm.tool import errors
+from nova_powervm.tool import exit_codes
+from nova_powervm.tool.check import answers
+from nova_powervm.tool.check import host
+from nova_powervm.tool.check import report
+from nova_powervm.tool.inventory import config as configs
+from nova_powervm.tool.inventory import host_reader
+
+NAME = 'nova-powervm-check'
+_HOST = 'host'
+_OPTIONS = (
+    cfg.StrOpt(
+        'mode',
+        positional=True,
+        required=False,
+        default=_HOST,
+        choices=[(_HOST, 'reads the host, and changes nothing')],
+        help='What to do; host, the default, reads the host that [powervm] '
+        'in nova.conf names, and changes nothing.',
+    ),
+    cfg.StrOpt(
+        'report',
+        metavar='FILE',
+        help='Write the answers to a file, as JSON. It names nothing of the '
+        'host and may be published as it is.',
+    ),
+    cfg.BoolOpt(
+        'print-schema',
+        default=False,
+        help='Print the JSON schema of the report, and ask no host.',
+    ),
+)
+_TITLE_WIDTH = max(len(check.title) for check in host.CHECKS)
+_OUTCOME_WIDTH = max(
+    map(len, (*answers.Outcome, *answers.Meaning)),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command ``nova-powervm-check``.
+
+    :param argv: The arguments; those of the process by default.
+    :returns: The exit code.
+    """
+    # What the driver would log is in the answers, or known.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        config = read_config(list(sys.argv[1:] if argv is None else argv))
+        if config.conf.print_schema:
+            print(json.dumps(report.schema(_HOST, host.CHECKS), indent=2))
+            return exit_codes.SUCCESS
+        results = check_host(config)
+        if config.conf.report:
+            write_report(config.conf.report, results)
+    except errors.EXPECTED as error:
+        print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
+        return exit_codes.TROUBLE
+    return exit_code(results)
+
+
+def read_config(argv: Sequence[str]) -> configs.Config:
+    """Read the command line and the configuration files.
+
+    :raises cfg.Error: A file can't be found or parsed.
+    :raises exception.ConfigurationError: A file can't be read.
+    """
+    conf = configs.declare_options()
+    conf.register_cli_opts(_OPTIONS)
+    configs.parse_config(
+        conf,
+        argv,
+        configs.default_files(),
+        configs.default_dirs(),
+        prog=NAME,
+        version=configs.describe_version(NAME),
+    )
+    return configs.Config(conf, conf.config_file or ())
+
+
+def check_host(config: configs.Config) -> list[answers.Result[Any]]:
+    """Make the checks of the mode ``host``, and print them.
+
+    :raises exception.PowerVMError: The host does not let the driver log on.
+    """
+    server = config.settings.server
+    print(f'The host at {server}, which is only read:\n', flush=True)
+    try:
+        with host_reader.logged_on(server) as (adapter, _):
+            results = answers.run(
+                host.CHECKS,
+                inspection.Inspection(adapter, server),
+                print_question,
+                print_answer,
+            )
+    except exception.ServerIsHmc:
+        results = host.answers_of_hmc()
+        for result in results:
+            print_question(result.number, result.check)
+            print_answer(result)
+    print_summary(results)
+    return results
+
+
+def print_question(number: int, check: answers.Check[Any]) -> None:
+    """Print the beginning of a row, so that a user sees what takes long."""
+    place = f'{number:2}/{len(host.CHECKS)}'
+    print(f'{place}  {check.title:{_TITLE_WIDTH}}', end='  ', flush=True)
+
+
+def print_answer(result: answers.Result[Any]) -> None:
+    """Print the rest of a row."""
+    answer = result.answer
+    verdict = answer.outcome if result.meaning is None else result.meaning
+    value = '' if answer.value is None else _printed(answer.value)
+    words = '; '.join(filter(None, (value, answer.detail)))
+    text = f'{verdict:{_OUTCOME_WIDTH}}  {printable.printable(words)}'
+    print(text.rstrip(), flush=True)
+
+
+def _printed(value: object) -> str:
+    """Return a value of an answer in words."""
+    if isinstance(value, bool):
+        return 'yes' if value else 'no'
+    if isinstance(value, dict):
+        return ', '.join(f'{name} {number}' for name, number in value.items())
+    if isinstance(value, list):
+        return answers.listed(value)
+    return str(value)
+
+
+def print_summary(results: Sequence[answers.Result[Any]]) -> None:
+    """Print what differs and what follows, and how many checks agree."""
+    for result in results:
+        if result.meaning:
+            check = result.check
+            text = f'{check.assumes} {check.otherwise}'.replace('``', '')
+            print(f'\n{result.number}. {check.title}: {result.meaning}.')
+            print(f'   Assumed: {text}')
+    counts = collections.Counter(
+        str(result.meaning or result.answer.outcome) for result in results
+    )
+    words = (*answers.Outcome, *answers.Meaning)
+    print(
+        '\n'
+        + ', '.join(f'{counts[w]} {w}' for w in words if counts[w])
+        + f' of {len(results)} checks'
+    )
+
+
+def write_report(path: str, results: Sequence[answers.Result[Any]]) -> None:
+    """Write the report of a run.
+
+    :raises OSError: The file can't be written.
+    """
+    text = json.dumps(report.document(_HOST, results), indent=2)
+    pathlib.Path(path).write_text(f'{text}\n', encoding='utf-8')
+    print(f'Report: {path}')
+
+
+def exit_code(results: Sequence[answers.Result[Any]]) -> int:
+    """Return the exit code for what was found."""
+    meanings = {result.meaning for result in results}
+    if answers.Meaning.UNFIT in meanings:
+        return exit_codes.UNFIT
+    if answers.Meaning.OFF in meanings:
+        return exit_codes.WARNINGS
+    return exit_codes.SUCCESS
