@@ -57,6 +57,7 @@ NOT_RUN = (
     'mount',
     'python3 -m json.tool',
     'grep -ls',
+    'nova-powervm-check',  # tests.ops.test_check
     'nova-powervm-clean',  # tests.functional.test_cleaning
     'cp etc/nova/',
     'install -m',

@@ -253,4 +253,5 @@ def setup(app: application.Sphinx) -> dict[str, Any]:
     app.add_directive('sweep-table', Sweep)
     app.add_directive('extra-specs', ExtraSpecs)
     app.add_directive('exit-codes', ExitCodes)
+    app.add_directive('host-checks', HostChecks)
     return {'parallel_read_safe': True}

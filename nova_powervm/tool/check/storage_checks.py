@@ -219,8 +219,9 @@ CHECKS = (
         'Servers that are off',
         'A server that is off or has no RMC shows its mappings, or no disk.',
         'ports, disks and mappings of such servers',
-        Meaning.UNFIT,
-        'Volumes that such a server maps would be taken for detached. Report '
+        Meaning.OFF,
+        'If it has mappings when it runs, the driver takes the volumes that '
+        'it maps for detached: detach none while a server is off, and report '
         'the numbers.',
         answers.counts_of('servers', 'ports', 'disks', 'mappings'),
         _off,

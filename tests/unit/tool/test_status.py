@@ -30,6 +30,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.scheduler import filters as scheduler_filters
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool import status
+from nova_powervm.tool.check import app as check_app
 from nova_powervm.tool.clean import app as clean_app
 from nova_powervm.tool.inventory import app as inventory_app
 from nova_powervm.tool.inventory import config
@@ -234,7 +235,12 @@ class ExitCodesTest(unittest.TestCase):
 
     def test_services_use_the_codes_of_their_rows(self):
         checks = {int(code) for code in upgradecheck.Code}
-        for module, codes in ((clean_app, set()), (status, checks)):
+        usage = {exit_codes.USAGE}
+        for module, codes in (
+            (check_app, usage),
+            (clean_app, set()),
+            (status, checks),
+        ):
             with self.subTest(module.NAME):
                 self.assertEqual(
                     set(exit_codes.TABLE[module.NAME]['']),
