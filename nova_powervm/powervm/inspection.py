@@ -17,6 +17,7 @@ when a check asks for it: the checks are about one moment of the host, and a
 part that it refuses to report is not asked for by each of them.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -56,6 +57,8 @@ _KIND = 'X-MC-Type'
 _SYSTEM = managed_system.System.schema_type
 _LPAR = logical_partition.LPAR
 _EVENTS = f'{const.API_BASE_PATH}uom/{event.Event.schema_type}'
+#: What a path ends with, but for a uuid and the query.
+_WORD = re.compile(r'/([A-Z][A-Za-z]+)(?=[/?]|$)')
 #: An upper limit for one poll, which the server answers by itself.
 _POLL_SECONDS = 60
 
@@ -66,8 +69,8 @@ class Inspection:
     :param adapter: An adapter of the driver, with a session that has logged
         on. It is for this object alone, which counts its requests.
     :param server: The options that the session was opened with.
-    :ivar durations: The seconds of each request that was answered, without
-        polls for events.
+    :ivar durations: Noun, job or property to the seconds of the slowest read
+        that was answered, without polls for events.
     :ivar kinds: What each answer says of the kind of the server; None for one
         that does not say it.
     """
@@ -77,7 +80,7 @@ class Inspection:
     ) -> None:
         self._adapter = adapter
         self.server = server
-        self.durations: list[float] = []
+        self.durations: dict[str, float] = {}
         self.kinds: set[str | None] = set()
         self._known: dict[str, Any] = {}
         self._managed = system.RestSystem(adapter, server)
@@ -91,8 +94,11 @@ class Inspection:
         """
         started = time.monotonic()
         answer = self._send(method, path, *args, **kwargs)
-        if not path.startswith(_EVENTS):
-            self.durations.append(time.monotonic() - started)
+        words = _WORD.findall(path)
+        if method == 'GET' and words and not path.startswith(_EVENTS):
+            seconds = time.monotonic() - started
+            slowest = self.durations.get(words[-1], 0.0)
+            self.durations[words[-1]] = max(seconds, slowest)
         self.kinds.add(answer.headers.get(_KIND))
         return answer
 
@@ -114,6 +120,11 @@ class Inspection:
     def kind(self) -> str:
         """What the session takes the server for, as the driver's does."""
         return str(self._adapter.session.mc_type)
+
+    @property
+    def schema_version(self) -> str:
+        """The version of the API's schema, from the answer to the logon."""
+        return str(self._adapter.session.schema_version)
 
     @property
     def is_encrypted(self) -> bool:

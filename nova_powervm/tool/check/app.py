@@ -17,6 +17,7 @@ import json
 import logging
 import pathlib
 import sys
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,9 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if config.conf.print_schema:
             print(json.dumps(report.schema(_HOST, host.CHECKS), indent=2))
             return exit_codes.SUCCESS
-        results = check_host(config)
+        results, durations = check_host(config)
         if config.conf.report:
-            write_report(config.conf.report, results)
+            document = report.document(_HOST, results, durations)
+            write_report(config.conf.report, document)
     except errors.EXPECTED as error:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
         return exit_codes.TROUBLE
@@ -104,20 +106,23 @@ def read_config(argv: Sequence[str]) -> configs.Config:
     return configs.Config(conf, conf.config_file or ())
 
 
-def check_host(config: configs.Config) -> list[answers.Result[Any]]:
+def check_host(
+    config: configs.Config,
+) -> tuple[list[answers.Result[Any]], Mapping[str, float]]:
     """Make the checks of the mode ``host``, and print them.
 
+    :returns: Their results, and the seconds of the reads.
     :raises exception.PowerVMError: The host does not let the driver log on.
     """
     server = config.settings.server
+    durations: Mapping[str, float] = {}
     print(f'The host at {server}, which is only read:\n', flush=True)
     try:
         with host_reader.logged_on(server) as (adapter, _):
+            found = inspection.Inspection(adapter, server)
+            durations = found.durations
             results = answers.run(
-                host.CHECKS,
-                inspection.Inspection(adapter, server),
-                print_question,
-                print_answer,
+                host.CHECKS, found, print_question, print_answer
             )
     except exception.ServerIsHmc:
         results = host.answers_of_hmc()
@@ -125,7 +130,7 @@ def check_host(config: configs.Config) -> list[answers.Result[Any]]:
             print_question(result.number, result.check)
             print_answer(result)
     print_summary(results)
-    return results
+    return results, durations
 
 
 def print_question(number: int, check: answers.Check[Any]) -> None:
@@ -137,7 +142,8 @@ def print_question(number: int, check: answers.Check[Any]) -> None:
 def print_answer(result: answers.Result[Any]) -> None:
     """Print the rest of a row."""
     answer = result.answer
-    verdict = answer.outcome if result.meaning is None else result.meaning
+    differs = answer.outcome is answers.Outcome.DIFFERS
+    verdict = result.check.meaning if differs else answer.outcome
     value = '' if answer.value is None else _printed(answer.value)
     words = '; '.join(filter(None, (value, answer.detail)))
     text = f'{verdict:{_OUTCOME_WIDTH}}  {printable.printable(words)}'
@@ -161,25 +167,26 @@ def print_summary(results: Sequence[answers.Result[Any]]) -> None:
         if result.meaning:
             check = result.check
             text = f'{check.assumes} {check.otherwise}'.replace('``', '')
-            print(f'\n{result.number}. {check.title}: {result.meaning}.')
+            print(f'\n{result.number}. {check.title}: {_conclusion(result)}.')
             print(f'   Assumed: {text}')
-    counts = collections.Counter(
-        str(result.meaning or result.answer.outcome) for result in results
-    )
-    words = (*answers.Outcome, *answers.Meaning)
-    print(
-        '\n'
-        + ', '.join(f'{counts[w]} {w}' for w in words if counts[w])
-        + f' of {len(results)} checks'
-    )
+    counts = collections.Counter(result.answer.outcome for result in results)
+    words = [f'{counts[o]} {o}' for o in answers.Outcome if counts[o]]
+    print(f'\n{len(results)} checks: {", ".join(words)}')
 
 
-def write_report(path: str, results: Sequence[answers.Result[Any]]) -> None:
+def _conclusion(result: answers.Result[Any]) -> str:
+    """Return in words what a difference or an error means."""
+    if result.answer.outcome is answers.Outcome.DIFFERS:
+        return str(result.meaning)
+    return f'{result.answer.outcome}; if that stays so, {result.meaning}'
+
+
+def write_report(path: str, document: Mapping[str, Any]) -> None:
     """Write the report of a run.
 
     :raises OSError: The file can't be written.
     """
-    text = json.dumps(report.document(_HOST, results), indent=2)
+    text = json.dumps(document, indent=2)
     pathlib.Path(path).write_text(f'{text}\n', encoding='utf-8')
     print(f'Report: {path}')
 

@@ -13,6 +13,7 @@
 """The report of a run, which names nothing of the host."""
 
 import importlib.metadata
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,14 +25,22 @@ _PACKAGES = ('nova-powervm', 'pypowervm')
 
 
 def document(
-    mode: str, results: Sequence[answers.Result[Any]]
+    mode: str,
+    results: Sequence[answers.Result[Any]],
+    durations: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report of a run."""
+    """Return the report of a run.
+
+    :param durations: What was read -> the seconds of the slowest read.
+    """
     return {
         'format': FORMAT,
         'mode': mode,
         'versions': {
             name: importlib.metadata.version(name) for name in _PACKAGES
+        },
+        'durations': {
+            what: round(seconds, 3) for what, seconds in durations.items()
         },
         'checks': {
             result.check.name: {
@@ -57,6 +66,13 @@ def schema(mode: str, checks: Sequence[answers.Check[Any]]) -> dict[str, Any]:
                 'format': {'const': FORMAT},
                 'mode': {'const': mode},
                 'versions': _record(dict.fromkeys(_PACKAGES, version)),
+                'durations': {
+                    'description': 'Noun, job or property to the seconds of '
+                    'the slowest read.',
+                    'type': 'object',
+                    'propertyNames': {'pattern': '^[A-Z][A-Za-z]*$'},
+                    'additionalProperties': dict(answers.SECONDS),
+                },
                 'checks': _record(
                     {check.name: _answer(check) for check in checks}
                 ),

@@ -12,6 +12,8 @@
 
 """Checks of the session with a host, and of what every cycle asks for."""
 
+import re
+
 from nova_powervm.powervm import inspection
 from nova_powervm.tool.check import answers
 
@@ -30,6 +32,7 @@ _EXPIRED = 401
 #: What an HMC says that it is.
 HMC = 'HMC'
 _NOVALINK = 'PVM'
+_VERSION = {'type': 'string', 'pattern': r'^V[0-9]+(_[0-9]+)+$'}
 _POWER_JOBS = ('PowerOn', 'PowerOff')
 _MIGRATION_JOBS = (
     'Migrate',
@@ -43,6 +46,13 @@ _VOLUME_JOBS = ('LUARecovery', 'RemoveDevice')
 
 def _kind(host: Host) -> Answer:
     return answers.judged(host.kind == _NOVALINK, host.kind)
+
+
+def _schema(host: Host) -> Answer:
+    known = re.fullmatch(_VERSION['pattern'], host.schema_version)
+    return answers.judged(
+        known is not None, host.schema_version if known else ''
+    )
 
 
 def _header(host: Host) -> Answer:
@@ -128,12 +138,14 @@ def _missing_of(*names: str) -> answers.Schema:
 
 
 def _speed(host: Host) -> Answer:
-    slowest = max(host.durations, default=0.0)
+    what, slowest = max(
+        host.durations.items(), key=lambda item: item[1], default=('', 0.0)
+    )
     limit = host.server.read_timeout * _SLOW
     return answers.judged(
         slowest <= limit,
         round(slowest, 2),
-        f'{len(host.durations)} requests, the slowest {slowest:.2f} s',
+        what,
     )
 
 
@@ -148,6 +160,17 @@ FIRST = (
         'its own. Point ``[powervm]rest_url`` at the NovaLink partition.',
         answers.word_of(_NOVALINK, HMC),
         _kind,
+    ),
+    Check(
+        'schema',
+        'Version of the API',
+        'The server tells the version of its schema.',
+        '``schemaVersion`` of the answer to the logon',
+        Meaning.COPES,
+        'Elements that newer versions have may be missing, as on an old '
+        'NovaLink.',
+        {'anyOf': [{'const': ''}, _VERSION]},
+        _schema,
     ),
     Check(
         'header',
@@ -248,11 +271,12 @@ LAST = (
     ),
     Check(
         'files',
-        'Uploads',
+        'Feed of uploads',
         'The server has a feed of uploads.',
         'feed of ``File`` (``/rest/api/web``)',
-        Meaning.OFF,
-        'Neither images nor config drives can be uploaded.',
+        Meaning.COPES,
+        'The driver makes and deletes uploads, and does not read this feed: '
+        'uploads may work all the same.',
         answers.COUNT,
         _files,
     ),

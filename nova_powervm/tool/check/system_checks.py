@@ -37,6 +37,8 @@ _VENDORS = frozenset(
     }
 )
 _AIX = ('Active', 'Inactive', 'Unavailable', 'absent')
+#: Without the serial number.
+_MODEL = {'type': 'string', 'pattern': '^[0-9A-Z]{4}-[0-9A-Z]{3}$'}
 _GENERATION = re.compile(r'POWER\d+')
 _NONE = 'there is no slot'
 
@@ -48,6 +50,13 @@ def _hex(indexes: list[int]) -> str:
 def _systems(host: Host) -> Answer:
     found = len(host.systems)
     return answers.judged(found == 1, found)
+
+
+def _model(host: Host) -> Answer:
+    mtms = host.system.mtms
+    model = f'{mtms.machine_type}-{mtms.model}'
+    known = re.fullmatch(_MODEL['pattern'], model) is not None
+    return answers.judged(known, model if known else '')
 
 
 def _slots(host: Host) -> Answer:
@@ -190,6 +199,16 @@ CHECKS = (
         'nova-compute does not start.',
         answers.COUNT,
         _systems,
+    ),
+    Check(
+        'model',
+        'Machine type and model',
+        'The system tells its machine type and model.',
+        '``MachineTypeModelAndSerialNumber``, without the serial number',
+        Meaning.COPES,
+        'Only messages have them.',
+        {'anyOf': [{'const': ''}, _MODEL]},
+        _model,
     ),
     Check(
         'slots',

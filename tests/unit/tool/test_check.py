@@ -81,10 +81,14 @@ class RulesTest(unittest.TestCase):
 
     def test_report_takes_no_text_of_a_host(self):
         schema = report.schema('host', [check()])
-        good = report.document('host', [result(Meaning.OFF, value=3)])
+        good = report.document(
+            'host', [result(Meaning.OFF, value=3)], {'A': 0.1}
+        )
         jsonschema.validate(good, schema)
         for wrong in ('vios1', -1, {'name': 3}):
-            bad = report.document('host', [result(Meaning.OFF, value=wrong)])
+            bad = report.document(
+                'host', [result(Meaning.OFF, value=wrong)], {}
+            )
             with self.assertRaises(jsonschema.ValidationError):
                 jsonschema.validate(bad, schema)
         self.assertNotIn('detail', str(good))
