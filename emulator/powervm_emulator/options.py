@@ -141,6 +141,12 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
         '(default: one POWER9 system with four GPUs)',
     )
     parser.add_argument(
+        '--like',
+        metavar='FILE',
+        help='report of nova-powervm-check: give each emulated host the '
+        'habits of the host that it is about',
+    )
+    parser.add_argument(
         '--state',
         metavar='FILE',
         help='file that keeps the hosts over restarts. If it is there, they '

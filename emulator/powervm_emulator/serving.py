@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from powervm_emulator import app
 from powervm_emulator import certificate
 from powervm_emulator import host_root
+from powervm_emulator import likeness
 from powervm_emulator import options as options_module
 from powervm_emulator import server
 from powervm_emulator import tls
@@ -70,6 +71,7 @@ def serve(options: argparse.Namespace) -> None:
             servers = list(_servers(options, applications, files))
         except (
             keeper_module.StateError,
+            likeness.LikenessError,
             tls.TlsError,
             host_root.HostRootError,
         ) as error:
@@ -104,6 +106,9 @@ def _applications(
         )
     options.port = ports
     common = host.Site(options.seed)
+    like = likeness.read(options.like) if options.like else None
+    if like is not None and like.event_wait is not None:
+        options.event_wait = like.event_wait
     with contextlib.ExitStack() as made:
         found = []
         for number, root in enumerate(roots):
@@ -112,7 +117,9 @@ def _applications(
             if keeper is not None and count is not None:
                 keeper.load(application.emulation, number)
             else:
-                _load_world(application, files[number])
+                _load_world(application, files[number], like)
+            for fault in like.faults() if like else ():
+                application.emulation.faults.add(fault)
             found.append(application)
         made.pop_all()
     return found
@@ -136,9 +143,15 @@ def _application(
     )
 
 
-def _load_world(application: Application, file: str | None) -> None:
+def _load_world(
+    application: Application,
+    file: str | None,
+    like: likeness.Likeness | None,
+) -> None:
     try:
         world = worlds.load_file(file) if file else worlds.default()
+        if like is not None:
+            world = like.change(world)
         application.control.load_world(world)
     except errors.WorldError as error:
         name = file or 'the default world'

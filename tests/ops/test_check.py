@@ -39,6 +39,7 @@ from nova_powervm.tool.check import app
 from nova_powervm.tool.check import host
 from nova_powervm.tool.check import report
 from nova_powervm.tool.check import session_checks
+from powervm_emulator import likeness
 from powervm_emulator import worlds
 from tests.unit.powervm import hosts
 from tests.unit.powervm import test_session
@@ -503,6 +504,40 @@ class CommandTest(CheckTestCase):
             titles,
         )
         self.assertIn('2101002B', out)
+
+    def test_report_makes_the_emulator_that_host(self):
+        world = switch_of(mode='Veb')
+        system = world['systems'][0]
+        system['reports_slot_owners'] = False
+        system['capabilities'] = {'secure_boot': False, 'aix': 'Inactive'}
+        system['processors']['compatibility_modes'] = ['default', 'POWER10']
+        system['memory']['region_size'] = 128
+        self.emulator = hosts.start(self, world, event_wait=HELD)
+        failing(404, 'do/MigrateRecover').on(self)
+        Fault('/ManagedSystem[?]', delay=0.1, every=True).on(self)
+        self.run_again('--report', REPORT)
+        real = json.loads(self.report.read_text())
+        like = likeness.read(str(self.report))
+
+        plain = like.change(rich())
+        self.emulator = hosts.start(self, plain, event_wait=like.event_wait)
+        for fault in like.faults():
+            self.emulator.control.add_fault(
+                method=fault.method,
+                match=fault.match,
+                every=fault.every,
+                status=fault.status,
+                delay=fault.delay,
+            )
+        self.run_again('--report', REPORT)
+        made = json.loads(self.report.read_text())
+        for name, answer in real['checks'].items():
+            with self.subTest(name):
+                again = made['checks'][name]
+                self.assertEqual(answer['outcome'], again['outcome'])
+                if name not in ('events', 'speed'):
+                    self.assertEqual(answer['value'], again['value'])
+        self.assertGreaterEqual(made['durations']['ManagedSystem'], 0.1)
 
     def test_hmc_is_unfit_and_not_asked(self):
         self.emulator = hosts.start(self)
