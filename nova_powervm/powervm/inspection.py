@@ -17,7 +17,9 @@ when a check asks for it: the checks are about one moment of the host, and a
 part that it refuses to report is not asked for by each of them.
 """
 
+import pathlib
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -35,10 +37,12 @@ from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network
 from pypowervm.wrappers import storage
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
+from nova_powervm.powervm import captures
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
@@ -152,6 +156,22 @@ class Inspection:
     def managed(self) -> host_values.ManagedSystem:
         """The managed system as the driver reads it."""
         return self._once('the slots', self._managed.read)
+
+    @property
+    def stored(self) -> host_values.ManagedSystem:
+        """The managed system as a stored response shows it."""
+        return self._once('the stored response', self._read_stored)
+
+    def _read_stored(self) -> host_values.ManagedSystem:
+        nouns = [_SYSTEM]
+        if not self._managed.reports_owners:
+            nouns += [_LPAR.schema_type, virtual_io_server.VIOS.schema_type]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [f'{folder}/{noun}.xml' for noun in nouns]
+            for noun, path in zip(nouns, paths, strict=True):
+                body = self._adapter.read(noun).body
+                pathlib.Path(path).write_text(body, encoding='utf-8')
+            return captures.read(paths).system
 
     @property
     def uptime(self) -> int:

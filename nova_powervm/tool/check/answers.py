@@ -68,7 +68,7 @@ class Outcome(enum.StrEnum):
     """What a check has found."""
 
     AGREES = 'as assumed'
-    DIFFERS = 'differs'
+    DIFFERS = 'different'
     UNKNOWN = 'cannot tell'
     #: The host refused to be read for it, or did not answer.
     ERROR = 'no answer'

@@ -12,16 +12,16 @@
 
 """The command line of ``nova-powervm-check``, and what it prints."""
 
+import argparse
 import collections
 import json
 import logging
 import pathlib
 import sys
+import textwrap
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-
-from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm import printable
@@ -36,28 +36,7 @@ from nova_powervm.tool.inventory import host_reader
 
 NAME = 'nova-powervm-check'
 _HOST = 'host'
-_OPTIONS = (
-    cfg.StrOpt(
-        'mode',
-        positional=True,
-        required=False,
-        default=_HOST,
-        choices=[(_HOST, 'reads the host, and changes nothing')],
-        help='What to do; host, the default, reads the host that [powervm] '
-        'in nova.conf names, and changes nothing.',
-    ),
-    cfg.StrOpt(
-        'report',
-        metavar='FILE',
-        help='Write the answers to a file, as JSON. It names nothing of the '
-        'host and may be published as it is.',
-    ),
-    cfg.BoolOpt(
-        'print-schema',
-        default=False,
-        help='Print the JSON schema of the report, and ask no host.',
-    ),
-)
+_INDENT = ' ' * 4
 _TITLE_WIDTH = max(len(check.title) for check in host.CHECKS)
 _OUTCOME_WIDTH = max(
     map(len, (*answers.Outcome, *answers.Meaning)),
@@ -72,38 +51,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # What the driver would log is in the answers, or known.
     logging.getLogger().addHandler(logging.NullHandler())
+    options = make_parser().parse_args(argv)
+    if options.print_schema:
+        print(json.dumps(report.schema(_HOST, host.CHECKS), indent=2))
+        return exit_codes.SUCCESS
     try:
-        config = read_config(list(sys.argv[1:] if argv is None else argv))
-        if config.conf.print_schema:
-            print(json.dumps(report.schema(_HOST, host.CHECKS), indent=2))
-            return exit_codes.SUCCESS
+        config = configs.read_config(options.config_files, options.config_dirs)
         results, durations = check_host(config)
-        if config.conf.report:
+        if options.report:
             document = report.document(_HOST, results, durations)
-            write_report(config.conf.report, document)
+            write_report(options.report, document)
     except errors.EXPECTED as error:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
         return exit_codes.TROUBLE
     return exit_code(results)
 
 
-def read_config(argv: Sequence[str]) -> configs.Config:
-    """Read the command line and the configuration files.
-
-    :raises cfg.Error: A file can't be found or parsed.
-    :raises exception.ConfigurationError: A file can't be read.
-    """
-    conf = configs.declare_options()
-    conf.register_cli_opts(_OPTIONS)
-    configs.parse_config(
-        conf,
-        argv,
-        configs.default_files(),
-        configs.default_dirs(),
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
         prog=NAME,
-        version=configs.describe_version(NAME),
+        description='Tell whether a PowerVM host is as the driver assumes. '
+        'Neither the inventory file nor Nova or Placement is needed.',
     )
-    return configs.Config(conf, conf.config_file or ())
+    parser.add_argument(
+        'mode',
+        nargs='?',
+        default=_HOST,
+        choices=[_HOST],
+        help='what to do: host, the default, reads the host that [powervm] '
+        'in nova.conf names, and changes nothing',
+    )
+    parser.add_argument(
+        '--version', action='version', version=configs.describe_version(NAME)
+    )
+    configs.add_options(parser)
+    parser.add_argument(
+        '--report',
+        metavar='FILE',
+        help='write the answers to a file, as JSON; it names nothing of the '
+        'host, and may be published as it is',
+    )
+    parser.add_argument(
+        '--print-schema',
+        action='store_true',
+        help='print the JSON schema of the report, and exit',
+    )
+    return parser
 
 
 def check_host(
@@ -166,12 +160,21 @@ def print_summary(results: Sequence[answers.Result[Any]]) -> None:
     for result in results:
         if result.meaning:
             check = result.check
-            text = f'{check.assumes} {check.otherwise}'.replace('``', '')
             print(f'\n{result.number}. {check.title}: {_conclusion(result)}.')
-            print(f'   Assumed: {text}')
+            _print_indented(f'Assumed: {check.assumes}')
+            _print_indented(check.otherwise)
     counts = collections.Counter(result.answer.outcome for result in results)
     words = [f'{counts[o]} {o}' for o in answers.Outcome if counts[o]]
     print(f'\n{len(results)} checks: {", ".join(words)}')
+
+
+def _print_indented(text: str) -> None:
+    lines = textwrap.wrap(
+        text.replace('``', ''),
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+    )
+    print('\n'.join(lines))
 
 
 def _conclusion(result: answers.Result[Any]) -> str:

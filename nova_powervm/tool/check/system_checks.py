@@ -96,6 +96,11 @@ def _ids(host: Host) -> Answer:
     )
 
 
+def _stored(host: Host) -> Answer:
+    same = host.stored.io_slots == host.managed.io_slots
+    return answers.judged(same, same)
+
+
 def _empty(host: Host) -> Answer:
     empty = [s for s in host.slots if s.description == 'Empty slot']
     if not empty:
@@ -254,6 +259,17 @@ CHECKS = (
         'NovaLink, or identify slots by ``drc_name``.',
         answers.counts_of('cards', 'doubted'),
         _ids,
+    ),
+    Check(
+        'stored',
+        'Stored responses',
+        'A stored response shows the same slots as the host.',
+        'slots and owners from the body of the response',
+        Meaning.COPES,
+        'Do not use ``--system-xml`` of ``nova-powervm-inventory``; report '
+        'the difference to its ``show`` without it.',
+        answers.YES_OR_NO,
+        _stored,
     ),
     Check(
         'empty',

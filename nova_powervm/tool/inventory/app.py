@@ -107,24 +107,7 @@ class InventoryApp(app.App):
             if '--version' in action.option_strings:
                 # cliff puts the name of its own base class first.
                 action.version = version  # type: ignore
-        parser.add_argument(
-            '--config-file',
-            action='append',
-            dest='config_files',
-            metavar='PATH',
-            help='configuration file of nova-compute; can be repeated '
-            '(default: the existing files that nova-compute reads, for '
-            'example /etc/nova/nova.conf)',
-        )
-        parser.add_argument(
-            '--config-dir',
-            action='append',
-            dest='config_dirs',
-            metavar='DIR',
-            help='directory with further configuration files, whose names '
-            'end in .conf; they are read after the files of --config-file; '
-            'can be repeated',
-        )
+        config.add_options(parser)
         return parser
 
     def configure_logging(self) -> None:

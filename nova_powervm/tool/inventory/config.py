@@ -16,6 +16,7 @@ The options are read into a separate configuration object, so that a command
 can run without importing Nova.
 """
 
+import argparse
 import importlib.metadata
 import os
 import socket
@@ -117,6 +118,28 @@ class Config:
     def nodename(self) -> str:
         """Name of the compute node and of its provider."""
         return str(self.conf.host)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options whose values :func:`read_config` takes."""
+    parser.add_argument(
+        '--config-file',
+        action='append',
+        dest='config_files',
+        metavar='PATH',
+        help='configuration file of nova-compute; can be repeated '
+        '(default: the existing files that nova-compute reads, for '
+        'example /etc/nova/nova.conf)',
+    )
+    parser.add_argument(
+        '--config-dir',
+        action='append',
+        dest='config_dirs',
+        metavar='DIR',
+        help='directory with further configuration files, whose names '
+        'end in .conf; they are read after the files of --config-file; '
+        'can be repeated',
+    )
 
 
 def read_config(
