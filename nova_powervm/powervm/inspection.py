@@ -63,6 +63,8 @@ _LPAR = logical_partition.LPAR
 _EVENTS = f'{const.API_BASE_PATH}uom/{event.Event.schema_type}'
 #: What a path ends with, but for a uuid and the query.
 _WORD = re.compile(r'/([A-Z][A-Za-z]+)(?=[/?]|$)')
+#: Requests without an answer after which the host is not asked any more.
+_MOST_SILENCES = 3
 #: An upper limit for one poll, which the server answers by itself.
 _POLL_SECONDS = 60
 
@@ -87,6 +89,8 @@ class Inspection:
         self.durations: dict[str, float] = {}
         self.kinds: set[str | None] = set()
         self._known: dict[str, Any] = {}
+        # Requests without an answer, since the last answer.
+        self._silences = 0
         self._managed = system.RestSystem(adapter, server)
         self._send = adapter.session.request
         adapter.session.request = self._timed
@@ -94,10 +98,25 @@ class Inspection:
     def _timed(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
         """Send a request, and note what is known of its answer.
 
-        The host holds polls on purpose.
+        The host holds polls on purpose. One that has not answered several
+        times in a row is not waited for again.
+
+        :raises pypowervm.exceptions.ConnectionError: It was not asked.
         """
+        if self._silences >= _MOST_SILENCES:
+            raise pvm.ConnectionError(
+                f'not asked, as {_MOST_SILENCES} requests got no answer'
+            )
         started = time.monotonic()
-        answer = self._send(method, path, *args, **kwargs)
+        try:
+            answer = self._send(method, path, *args, **kwargs)
+        except (pvm.ConnectionError, pvm.TimeoutError):
+            self._silences += 1
+            raise
+        except pvm.Error:
+            self._silences = 0
+            raise
+        self._silences = 0
         words = _WORD.findall(path)
         if method == 'GET' and words and not path.startswith(_EVENTS):
             seconds = time.monotonic() - started

@@ -117,8 +117,9 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             WARNINGS: 'A feature is off.',
             USAGE: 'The command line is wrong.',
             UNFIT: 'Do not use the driver with this host.',
-            TROUBLE: 'The configuration is wrong, the host does not answer '
-            'or refuses the logon, or the report cannot be written.',
+            TROUBLE: 'The configuration is wrong, the host refuses the logon '
+            'or does not answer what decides that, or the report cannot be '
+            'written.',
         }
     },
     'nova-powervm-status': {

@@ -591,6 +591,20 @@ class CommandTest(CheckTestCase):
         self.assertRegex(out, 'Volume groups +no answer +TypeError')
         self.assertRegex(out, 'Polls for events +as assumed')
 
+    def test_host_that_stops_answering_is_not_asked_for_ever(self):
+        self.emulator = hosts.start(self)
+        Fault('ManagedSystem', drop=True, every=True).on(self)
+        Fault('LogicalPartition|Virtual|Event|File', drop=True, every=True).on(
+            self
+        )
+        with mock.patch('time.sleep'):
+            code, out = self.run_again()
+        self.assertEqual(exit_codes.TROUBLE, code)
+        self.assertRegex(out, r'Managed system +no answer')
+        self.assertRegex(out, r'Polls for events +no answer .*not asked')
+        sent = self.emulator.control.journal()
+        self.assertLess(len([r for r in sent if r['method'] == 'GET']), 6)
+
     def test_trouble_is_told_and_ends_the_command(self):
         code, out = self.run_command('--report', '/none/report.json')
         self.assertEqual(exit_codes.TROUBLE, code)

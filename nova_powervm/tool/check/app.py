@@ -196,9 +196,11 @@ def write_report(path: str, document: Mapping[str, Any]) -> None:
 
 def exit_code(results: Sequence[answers.Result[Any]]) -> int:
     """Return the exit code for what was found."""
-    meanings = {result.meaning for result in results}
-    if answers.Meaning.UNFIT in meanings:
+    found = {(result.meaning, result.answer.outcome) for result in results}
+    if (answers.Meaning.UNFIT, answers.Outcome.DIFFERS) in found:
         return exit_codes.UNFIT
-    if answers.Meaning.OFF in meanings:
+    if (answers.Meaning.UNFIT, answers.Outcome.ERROR) in found:
+        return exit_codes.TROUBLE
+    if answers.Meaning.OFF in {meaning for meaning, _ in found}:
         return exit_codes.WARNINGS
     return exit_codes.SUCCESS

@@ -54,6 +54,15 @@ class RulesTest(unittest.TestCase):
                 results = [*map(result, meanings)]
                 self.assertEqual(code, app.exit_code(results))
 
+    def test_missing_answer_does_not_make_a_host_unfit(self):
+        for code, meaning in (
+            (exit_codes.SUCCESS, Meaning.COPES),
+            (exit_codes.WARNINGS, Meaning.OFF),
+            (exit_codes.TROUBLE, Meaning.UNFIT),
+        ):
+            found = result(meaning, Outcome.ERROR)
+            self.assertEqual(code, app.exit_code([found]))
+
     def test_only_differences_and_errors_mean_something(self):
         for outcome, meaning in {
             Outcome.AGREES: None,
