@@ -121,6 +121,9 @@ class Application:
             server.drop_connection(request.environ)
         route, arguments = self._match(request)
         now = self._emulation.host.clock()
+        habits = self._emulation.habits
+        if not habits.answers_unchanged:
+            request.environ.pop('HTTP_IF_NONE_MATCH', None)
         if route.streams:
             call = _call(request, now, arriving=bodies.Body(request.stream))
         else:
@@ -141,7 +144,11 @@ class Application:
             server.drop_connection(request.environ)
         call.arriving.forget()
         record.status = answer.status
-        return _response(answer, request.is_secure)
+        response = _response(answer, request.is_secure)
+        if not habits.names_kind:
+            for name in _HEADERS:
+                response.headers.remove(name)
+        return response
 
     def _match(
         self, request: wrappers.Request
@@ -212,7 +219,9 @@ class Application:
                 if host.is_off:
                     return None
                 if route.needs_session:
-                    host.sessions.check(call.token)
+                    host.sessions.check(
+                        call.token, self._emulation.habits.unknown_session
+                    )
                 if route.media_types:
                     call.check(route.media_types)
                 if not route.streams:

@@ -27,7 +27,9 @@ from typing import Any
 
 import jsonschema
 
+from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import faults
+from powervm_emulator.core import habits as habits_module
 
 _FORMAT = 1
 _WORD = '^[A-Z][A-Za-z]*$'
@@ -49,6 +51,9 @@ _MODEL = {
     'pattern': '^([0-9A-Z]{4}-[0-9A-Z]{3})?$',
 }
 _VALUES: dict[str, Any] = {
+    'header': {'type': ['boolean', 'null']},
+    'expiry': {'type': ['integer', 'null'], 'minimum': 400, 'maximum': 499},
+    'unchanged': {'type': ['boolean', 'null']},
     'owners': {'type': ['boolean', 'null']},
     'model': _MODEL,
     'regions': {'type': ['integer', 'null'], 'minimum': 0},
@@ -120,6 +125,17 @@ class Likeness:
         seconds = self.values.get('events')
         return None if seconds is None else float(seconds)
 
+    @property
+    def habits(self) -> habits_module.Habits:
+        """What the host does in every answer."""
+        answers = {
+            'unknown_session': self.values.get('expiry'),
+            'names_kind': self.values.get('header'),
+            'answers_unchanged': self.values.get('unchanged'),
+        }
+        known = {n: value for n, value in answers.items() if value is not None}
+        return habits_module.Habits(**known)
+
     def change(self, world: Mapping[str, Any]) -> dict[str, Any]:
         """Return a world whose systems are like the host."""
         made = copy.deepcopy(dict(world))
@@ -162,6 +178,12 @@ class Likeness:
             capabilities.pop('aix', None)
         elif aix not in (None, 'other'):
             capabilities['aix'] = aix
+
+    def give(self, emulation: emulation_module.Emulation) -> None:
+        """Give an emulation what no world can say."""
+        emulation.habits = self.habits
+        for fault in self.faults():
+            emulation.faults.add(fault)
 
     def faults(self) -> Iterator[faults.Fault]:
         """Yield what else is to be seen of the host, in every request."""

@@ -118,8 +118,8 @@ def _applications(
                 keeper.load(application.emulation, number)
             else:
                 _load_world(application, files[number], like)
-            for fault in like.faults() if like else ():
-                application.emulation.faults.add(fault)
+            if like is not None:
+                like.give(application.emulation)
             found.append(application)
         made.pop_all()
     return found

@@ -18,10 +18,15 @@ import pathlib
 import tempfile
 import unittest
 
+import requests
+
 from powervm_emulator import likeness
 from powervm_emulator import options
 from powervm_emulator import serving
 from powervm_emulator import worlds
+from powervm_emulator.core import habits
+
+from . import base
 
 VALUES = {
     'owners': False,
@@ -36,6 +41,9 @@ VALUES = {
     'secure-boot': False,
     'live-migration': False,
     'power': [],
+    'header': False,
+    'expiry': 403,
+    'unchanged': False,
     'migration-jobs': ['MigrateRecover'],
     'ids': {'cards': 3, 'doubted': 1},
 }
@@ -96,6 +104,7 @@ class LikenessTest(unittest.TestCase):
             self.assertEqual(worlds.default(), like.change(worlds.default()))
             self.assertEqual([], [*like.faults()])
             self.assertIsNone(like.event_wait)
+            self.assertEqual(habits.Habits(), like.habits)
 
     def test_slow_reads_and_missing_jobs_are_faults(self):
         (job, slow) = likeness.read(self.write(REPORT)).faults()
@@ -138,3 +147,37 @@ class LikenessTest(unittest.TestCase):
         self.assertEqual(2.5, emulation.event_wait)
         self.assertEqual('9105', emulation.world['systems'][0]['machine_type'])
         self.assertEqual(2, len(emulation.faults.all()))
+        self.assertEqual(habits.Habits(403, False, False), emulation.habits)
+
+
+class HabitsTest(base.EmulatorTestCase):
+    """What a host with other habits answers."""
+
+    def read(self, **headers):
+        """Read the system as a client does; return the answer."""
+        return requests.get(
+            f'{self.emulator.url}/rest/api/uom/ManagedSystem',
+            headers=headers,
+            timeout=60,
+        )
+
+    def test_habits_are_in_every_answer(self):
+        application = self.emulator._application
+        token = application.emulation.host.sessions.open()
+        for other, expected in (
+            (habits.Habits(), (401, 'PVM', 304)),
+            (habits.Habits(403, False, False), (403, None, 200)),
+        ):
+            application.emulation.habits = other
+            refused = self.read()
+            session = {'X-API-Session': token}
+            etag = self.read(**session).headers['ETag']
+            again = self.read(**session, **{'If-None-Match': etag})
+            self.assertEqual(
+                expected,
+                (
+                    refused.status_code,
+                    again.headers.get('X-MC-Type'),
+                    again.status_code,
+                ),
+            )

@@ -19,6 +19,7 @@ from typing import Any
 
 from powervm_emulator.core import connections as connections_module
 from powervm_emulator.core import faults as faults_module
+from powervm_emulator.core import habits as habits_module
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import jobs as jobs_module
 from powervm_emulator.core import journal as journal_module
@@ -65,6 +66,7 @@ class Emulation:
 
     :ivar operations: the operations of jobs, by resource kind and name.
     :ivar event_wait: seconds that a poll waits for events.
+    :ivar habits: what it does in every answer.
     :ivar world: the document of the world that was loaded last.
     :ivar at_close: what is done first at its end.
     :ivar served: called with the URL when there is one.
@@ -80,6 +82,9 @@ class Emulation:
     )
     journal: journal_module.Journal = dataclasses.field(
         default_factory=journal_module.Journal
+    )
+    habits: habits_module.Habits = dataclasses.field(
+        default_factory=habits_module.Habits
     )
     token_files: TokenFiles = dataclasses.field(default_factory=TokenFiles)
     connections: connections_module.Connections = dataclasses.field(

@@ -61,16 +61,18 @@ class Sessions:
         """End a session; one that is not there is no error."""
         self._tokens.discard(token)
 
-    def check(self, token: str | None) -> None:
+    def check(self, token: str | None, status: int) -> None:
         """Refuse a request that has no live session.
 
-        :raises errors.Unauthorized: with status 401, on which clients log on
-            again; they do not on 403.
+        :param status: 401, on which clients log on again; they do not on 403.
+        :raises errors.Unauthorized: with the status.
         """
         if token not in self._tokens:
-            raise errors.Unauthorized(
+            error = errors.Unauthorized(
                 'The request has no session, or its session has expired.'
             )
+            error.status = status
+            raise error
 
     def expire(self) -> int:
         """End every session and return how many there were."""
