@@ -346,7 +346,10 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _rest(self) -> Result:
         slots = len(self.host.system.io_slots)
-        return success(f'{slots} slots at {self.host.source}')
+        return success(
+            f'{slots} slots at {self.host.source}. "nova-powervm-check" tells '
+            'whether this host is as the driver assumes.'
+        )
 
     def _release(self) -> Result:
         # Anybody can read the versions.
