@@ -168,7 +168,7 @@ class LocalSweepTest(SweepTestCase):
 
     def test_silent_host_fails_no_pass(self):
         self.spawn()
-        for label in ('VirtualIOServer.feed', 'VolumeGroup.read'):
+        for label in ('VirtualIOServer.feed', 'VolumeGroup.feed'):
             self.control.add_fault(match=label, status=500, every=True)
         with self.logged('WARNING') as logged:
             for moments in ([START], FIRST, [IMAGE_CACHE]):

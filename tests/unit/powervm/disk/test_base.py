@@ -86,7 +86,6 @@ class DiskDriverTest(testtools.TestCase):
                 'make_root',
                 'remove',
                 'servers',
-                'stems',
                 'swap_fits',
             },
             base.MappedDisks.__abstractmethods__,
