@@ -80,6 +80,7 @@ NOT_RUN = (
     # Cinder: tests.functional.test_cinder_volumes.
     'openstack volume set',
     'openstack server remove volume',
+    'openstack --os-volume-api-version',  # tests.soak.volume_move_sweep
     'nova-powervm-inventory connector',
     'nova-manage volume_attachment',
     'echo 01',
