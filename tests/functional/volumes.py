@@ -145,6 +145,22 @@ class ArrayFixture(nova_fixtures.CinderFixture):
         }
         return copy.deepcopy(self.told.get(volume_id, told))
 
+    def fake_attachment_create(
+        self, context, volume_id, instance_uuid, connector=None, *rest, **more
+    ):
+        """Map a volume at once if there is a connector, as Cinder does."""
+        made = super().fake_attachment_create(
+            context, volume_id, instance_uuid, None, *rest, **more
+        )
+        if connector:
+            found = self.volume_to_attachment[volume_id][made['id']]
+            found['connector'] = connector
+            self.publish()
+            made['connection_info'] = self._find_connection_info(
+                volume_id, made['id']
+            )
+        return made
+
     def fake_attachment_update(self, context, attachment_id, connector, *rest):
         """Map a volume."""
         answer = super().fake_attachment_update(
@@ -166,16 +182,20 @@ class ArrayFixture(nova_fixtures.CinderFixture):
     def fake_attachment_get_all(
         self, context, instance_id=None, volume_id=None
     ):
-        """Return the attachments of a volume to an instance, as Cinder's.
+        """Return the attachments of an instance, as Cinder's.
 
         Nova's fixture returns what it keeps about them.
+
+        :param volume_id: Those of this volume; None for all volumes.
         """
         return [
             {
                 'id': each['id'],
                 'status': 'attaching' if each['connector'] else 'reserved',
             }
-            for each in self.volume_to_attachment[volume_id].values()
+            for volume, found in self.volume_to_attachment.items()
+            if volume_id in (None, volume)
+            for each in found.values()
             if each['instance_uuid'] == instance_id
         ]
 
