@@ -176,6 +176,15 @@ SPAWN = Operation(
 ARRIVAL = dataclasses.replace(
     SPAWN, name='arrival', disks=Disks.KEPT, failure=Failure.REMOVE_LPAR
 )
+#: A live migration, on the host that gets the instance; it is only checked,
+#: because PowerVM makes the LPAR.
+LIVE_ARRIVAL = dataclasses.replace(
+    ARRIVAL,
+    name='live arrival',
+    disks=Disks.NO,
+    volumes=Volumes.NO,
+    failure=Failure.NOTHING,
+)
 #: The stop of the guest on the host that it moves away from.
 DEPARTURE = Operation(
     'departure',

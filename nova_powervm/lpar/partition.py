@@ -117,6 +117,7 @@ class Partition:
         or ``Linux ppc64le``; empty if the panel shows nothing.
     :param virtual_slots: How many virtual slots it has, counted from 0.
     :param obstacle: Why its adapters cannot be changed now; empty if they can.
+    :param migration_state: PowerVM's state of its live migration.
     """
 
     uuid: str
@@ -128,6 +129,9 @@ class Partition:
     reference_code: str = dataclasses.field(default='', compare=False)
     virtual_slots: int = dataclasses.field(default=64, compare=False)
     obstacle: str = dataclasses.field(default='', compare=False)
+    migration_state: str = dataclasses.field(
+        default='Not_Migrating', compare=False
+    )
 
     @property
     def power(self) -> Power:

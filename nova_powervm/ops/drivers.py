@@ -177,6 +177,14 @@ class Disks(Protocol):
     def pool(self) -> Pool | None:
         """The storage if hosts share it; None if it is this host's alone."""
 
+    @property
+    def servers(self) -> Sequence[str]:
+        """The uuids of the Virtual I/O Servers that map the disks, if any.
+
+        They have the same numbers on all hosts: see
+        :func:`nova_powervm.lpar.storage.virtual_slots`.
+        """
+
     @abc.abstractmethod
     def capacity(self) -> host_values.DiskCapacity:
         """Return the size of the storage and how much of it is used.
@@ -287,6 +295,22 @@ class Disks(Protocol):
         :param stored: Disks and a medium of the LPAR, the root disk first.
             Each gets the same address whenever this is called with the same
             disks for an LPAR without any, on whichever host.
+        """
+
+    def eject(self, lpar_uuid: str) -> None:
+        """Disconnect the config drive of an LPAR, and keep the medium.
+
+        Do nothing if none is connected.
+
+        :param lpar_uuid: Upper-case PowerVM uuid; a running LPAR needs RMC.
+        """
+
+    def insert(self, lpar_uuid: str) -> None:
+        """Connect the config drive of an LPAR again, if there is one.
+
+        It gets the address that it had.
+
+        :param lpar_uuid: Upper-case PowerVM uuid; a running LPAR needs RMC.
         """
 
     def has_rescue(self, lpar_uuid: str) -> bool:
@@ -543,6 +567,13 @@ class PortRecords(Protocol):
 
     def remove_key(self, key: str) -> None:
         """Remove a key from all instances of this host."""
+
+    def awaited_keys(self) -> Collection[str]:
+        """Return the keys of instances that are about to arrive here.
+
+        Until an LPAR has arrived, nothing on the host uses what they stand
+        for.
+        """
 
     def ports(self) -> Collection[network_ports.Port]:
         """Return the ports of all instances of this host.

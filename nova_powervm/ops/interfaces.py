@@ -21,6 +21,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
@@ -28,6 +29,7 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host_values
 from nova_powervm.devices import slot_providers
+from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import partition
 
 
@@ -153,6 +155,71 @@ class Partitions(Protocol):
         """
 
 
+class LiveMigrations(Protocol):
+    """The live migrations of LPARs from this host and to it."""
+
+    def full(self) -> str:
+        """Return why the host takes part in no further migration now.
+
+        :returns: The reason; empty if it does.
+        """
+
+    def servers(
+        self, of_disks: Collection[str]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names of Virtual I/O Servers, in their order.
+
+        :param of_disks: The uuids of those that map disks.
+        :returns: Those that map disks, and those that map volumes.
+        :raises exception.MoveRefused: One of them does not answer.
+        """
+
+    def guest(
+        self, uuid: str, of_disks: Collection[str]
+    ) -> live_migration.Guest:
+        """Read an LPAR that is to move, without its network adapters.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :param of_disks: As for :meth:`servers`.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+
+    def unsuitable(self, udids: Collection[str]) -> Collection[str]:
+        """Return those of some disks that only one server can open.
+
+        :param udids: The unique device ids of the disks.
+        :returns: Texts that name them.
+        """
+
+    def public_key(self) -> str:
+        """Return the key by which this host logs on to others."""
+
+    def authorize(self, key: str) -> None:
+        """Let another host log on to this one.
+
+        :param key: Its public key.
+        """
+
+    def validate(self, uuid: str, target: live_migration.Target) -> None:
+        """Have the host verify that an LPAR can migrate.
+
+        :raises exception.RestError: It cannot.
+        """
+
+    def migrate(self, uuid: str, target: live_migration.Target) -> None:
+        """Have the host migrate an LPAR, and wait for the end.
+
+        :raises exception.PowerVMError: The job failed, or its end is unknown:
+            only the hosts tell where the LPAR is.
+        """
+
+    def abort(self, uuid: str) -> None:
+        """Have the host end the migration of an LPAR, which stays."""
+
+    def recover(self, uuid: str) -> None:
+        """Have the host clean up after a migration that failed."""
+
+
 class Records(Protocol):
     """Nova's records of instances."""
 
@@ -218,6 +285,14 @@ class Records(Protocol):
         :param nodename: The host of the LPARs, as in ``instance.host``.
         :returns: LPAR uuid to where its instance is. An LPAR is not stale
             while its instance moves from or to this host.
+        """
+
+    def awaited(self, nodename: str) -> Collection[str]:
+        """Find the LPARs that live migrations may bring to a host.
+
+        :param nodename: The destination, as in ``instance.host``.
+        :returns: Upper-case PowerVM uuids, also of migrations whose end is
+            unknown: their LPARs may be there.
         """
 
 

@@ -543,6 +543,7 @@ def _partition(lpar: Any) -> partition.Partition:
         reference_code=_reference_code(lpar),
         virtual_slots=lpar.io_config.max_virtual_slots,
         obstacle=str(lpar.can_modify_io()[1] or ''),
+        migration_state=str(lpar.migration_state),
     )
 
 

@@ -81,9 +81,18 @@ class DiskDriver(drivers.Disks):
     def pool(self) -> drivers.Pool | None:
         return None
 
+    @property
+    def servers(self) -> Sequence[str]:
+        return ()
+
     def check(self, *, config_drive: bool) -> None:
         if config_drive:
             raise self._refusal('config drives')
+
+    def eject(self, lpar_uuid: str) -> None:
+        """Do nothing: there is no config drive."""
+
+    insert = eject
 
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
@@ -258,6 +267,22 @@ class MappedDisks(DiskDriver):
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
     ) -> storage.Stored:
         return self.media.make(lpar_uuid, iso, rescue=rescue)
+
+    def eject(self, lpar_uuid: str) -> None:
+        medium = storage.config_drive_name(lpar_uuid)
+        self.mappings.detach(lpar_uuid, medium)
+
+    @rest_errors.retried
+    def insert(self, lpar_uuid: str) -> None:
+        medium = storage.config_drive_name(lpar_uuid)
+        for number, server in enumerate(self.servers):
+            found = [
+                element
+                for element in self.media.find(lpar_uuid, server)
+                if element.name == medium
+            ]
+            if found:
+                self.mappings.attach(server, lpar_uuid, found, number)
 
     @rest_errors.retried
     def has_rescue(self, lpar_uuid: str) -> bool:

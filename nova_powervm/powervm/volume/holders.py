@@ -37,7 +37,7 @@ ANEW = 'Detach the volume, and attach it again'
 #: The cure for a boot volume, if the array has failed over to another disk.
 REFRESHED = 'Refresh it if it is a copy'
 
-_SINGLE_PATH = 'SinglePath'
+SINGLE_PATH = 'SinglePath'
 _KIND = volumes.FIBRE_CHANNEL
 
 
@@ -155,12 +155,12 @@ def check_policy(
 
     :param count: How many servers may reach the volume.
     """
-    if count > 1 and disk.reserve_policy == _SINGLE_PATH:
+    if count > 1 and disk.reserve_policy == SINGLE_PATH:
         raise exception.VolumeRefused(
             volume=volume.id,
             reason=exception.PrivateText(
                 f'its disk {disk.name} of {server.name} has the reserve '
-                f'policy {_SINGLE_PATH}, with which this server would lock '
+                f'policy {SINGLE_PATH}, with which this server would lock '
                 'the other out. Have each server give new disks another one '
                 '(`rules -o modify -t disk/fcp/mpioosdisk -a '
                 'reserve_policy=no_reserve`, then `rulescfgset`), restart '

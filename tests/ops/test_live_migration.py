@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a host says before a live migration; functional tests migrate."""
+
+from nova_powervm import exception
+from nova_powervm.lpar import live_migration
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import volumes as lpar_volumes
+from nova_powervm.powervm import live_migration as rest
+from tests.ops import base
+from tests.ops import volumes
+
+LPAR = partition.lpar_uuid(base.INSTANCE)
+
+
+class LiveMigrationTest(volumes.VolumesTestCase):
+    """A server with disks in a pool, a config drive and a volume."""
+
+    disk_driver = 'ssp'
+
+    def start_service(self, **settings):
+        super().start_service(**settings)
+        self.live = rest.RestLiveMigrations(self.adapter, self.managed)
+
+    def guest(self):
+        return self.live.guest(LPAR, self.disks.servers)
+
+    def test_guest_is_described_with_the_numbers_of_its_servers(self):
+        self.spawn(config_drive=True, volumes=(volumes.volume(),))
+        guest = self.guest()
+        self.assertEqual('', guest.obstacle)
+        self.assertEqual(live_migration.SETTLED, guest.state)
+        self.assertEqual((), guest.locked)
+        identified = guest.identified({volumes.IDS['v1']: ''})
+        self.assertEqual((), identified.strangers)
+        self.assertEqual(
+            {volumes.IDS['v1']: volumes.UDIDS['v1']}, identified.udids
+        )
+        by_kind = {
+            (device.number, device.is_volume) for device in guest.devices
+        }
+        self.assertEqual(
+            {(0, False), (1, False), (0, True), (1, True)}, by_kind
+        )
+        # Without its config drive, it has one adapter for each path.
+        self.assertEqual(5, len(guest.devices))
+        self.disks.eject(LPAR)
+        self.assertEqual(4, len(self.guest().devices))
+        self.assertIn('i', self.stored())
+        self.disks.insert(LPAR)
+        self.assertEqual(guest.devices, self.guest().devices)
+
+    def test_guest_without_rmc_has_an_obstacle(self):
+        self.spawn()
+        self.control.set_partition(base.NAME, rmc_state='inactive')
+        self.assertIn('RMC', self.guest().obstacle)
+        with self.assertRaises(exception.PartitionNotFound):
+            self.live.guest(LPAR[:-1] + 'F', ())
+
+    def test_disk_for_one_server_only_is_named(self):
+        self.spawn(volumes=(volumes.volume(),))
+        udids = [volumes.UDIDS['v1'], volumes.UDIDS['v2']]
+        self.assertEqual([], self.live.unsuitable(udids))
+        self.set_san('v1', 'v2', reserve_policy='SinglePath')
+        places = lpar_volumes.fibre_channel(volumes.volume('v2'))
+        for server in self.live._mappings.read():
+            paths = [*places.paths(server.wwpns)]
+            self.live._mappings.discover(server, paths)
+        found = self.live.unsuitable(udids)
+        servers = sorted(name.rpartition(' ')[2] for name in found)
+        self.assertEqual(['vios1', 'vios2'], servers)
+
+    def test_servers_have_to_answer(self):
+        self.assertEqual(
+            (['vios1', 'vios2'], ['vios1', 'vios2']),
+            self.live.servers(self.disks.servers),
+        )
+        self.stop_server()
+        with self.assertRaisesRegex(exception.MoveRefused, 'vios2.*answer'):
+            self.live.servers(self.disks.servers)
+
+    def test_host_that_is_full_or_not_capable_takes_part_in_none(self):
+        self.assertEqual('', self.live.full())
+        for changes, words in (
+            ({'migrations': 0}, '0 of 0 migrations'),
+            ({'capabilities': {'live_migration': False}}, 'not capable'),
+        ):
+            with self.subTest(words):
+                world = self.world()
+                world['systems'][0] |= changes
+                self.control.load_world(world)
+                self.start_service()
+                self.assertIn(words, self.live.full())
+
+    def test_key_is_authorized_once(self):
+        for _ in range(2):
+            self.live.authorize('ssh-rsa AAAA other')
+        self.assertIn('ssh-', self.live.public_key())
+        counts = self.control.journal_counts()
+        self.assertEqual(1, counts['POST ManagementConsole.update'])
+
+    def test_abort_and_recovery_without_migration_are_refused(self):
+        self.spawn()
+        for job in (self.live.abort, self.live.recover):
+            with self.assertRaises(exception.RestError):
+                job(LPAR)
