@@ -662,6 +662,54 @@ class MoveRefused(PowerVMError):
     user_message = message
 
 
+class LiveMigrationRefused(PowerVMError):
+    """A live migration is not possible."""
+
+    code = 'powervm.live.refused'
+    message = 'The server is not migrated live: {reason}.'
+    user_message = 'PowerVM: {reason}.'
+
+
+class LparElsewhere(PowerVMError):
+    """The LPAR of an instance is not where Nova records it, or moves."""
+
+    code = 'powervm.live.elsewhere'
+    message = 'Nothing was changed: the LPAR is {state}, and {reason}.'
+    user_message = 'Nothing was changed: {reason}.'
+
+
+class LparUnlocated(PowerVMError):
+    """A host does not say whether it has the LPAR of an instance."""
+
+    code = 'powervm.live.unknown'
+    retryable = True
+    message = (
+        'Nothing was changed: the end of a live migration is unknown, and '
+        'host {host} does not say whether it has the LPAR: {reason}. Start '
+        'nova-compute there, and try again.'
+    )
+    user_message = (
+        'Nothing was changed: the end of a live migration is unknown, and a '
+        'host does not say whether it has the server.'
+    )
+
+
+class LiveMigrationUnsettled(PowerVMError):
+    """A live migration has ended, and it is unknown where the LPAR is."""
+
+    code = 'powervm.live.unsettled'
+    message = (
+        'The live migration of LPAR {lpar_uuid} to host {host} has ended, '
+        'and it is unknown where the LPAR is: here it is {here}, there it is '
+        '{there} ({reason}). Both hosts keep what they have of it: see "Live '
+        'migrations" in the page on stuck servers.'
+    )
+    user_message = (
+        'It is unknown on which host the live migration has left the server. '
+        'An administrator has to look.'
+    )
+
+
 class InstanceChanged(PowerVMError):
     """Something else has changed an instance during an operation."""
 

@@ -284,10 +284,13 @@ class StaleLpar:
 
     :param instance_uuid: Uuid of the instance.
     :param host: The host that the instance is on now.
+    :param is_doubtful: Whether a live migration whose end is unknown may have
+        brought it: it may be the only LPAR of its instance.
     """
 
     instance_uuid: str
     host: str
+    is_doubtful: bool = False
 
 
 _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')

@@ -83,6 +83,11 @@ class Pass:
         return self.means.records.hosted(self.means.nodename)
 
     @functools.cached_property
+    def awaited(self) -> Collection[str]:
+        """The uuids of LPARs that live migrations may bring here."""
+        return self.means.records.awaited(self.means.nodename)
+
+    @functools.cached_property
     def lpar_names(self) -> Mapping[str, str]:
         """The uuids of all LPARs of the host, with their names."""
         return self.means.partitions.names()
@@ -110,6 +115,28 @@ class Row:
     remove: Callable[[Pass], None]
 
 
+def unmap_deleted(this: Pass) -> None:
+    """Unmap disks from LPARs that were deleted.
+
+    An LPAR that just arrives may look like one, and needs its disks.
+    """
+    if this.awaited:
+        LOG.info(
+            'Mappings without an LPAR stay until the next start: a live '
+            'migration may still bring LPARs here (%s).',
+            ', '.join(sorted(this.awaited)),
+        )
+        return
+    this.means.disks.unmap_deleted()
+
+
+def remove_leftovers(this: Pass) -> None:
+    """Remove the LPARs of failed builds."""
+    this.means.removals.remove_leftovers(
+        lambda: [*this.instance_uuids, *this.awaited]
+    )
+
+
 def delete_incomplete_images(this: Pass) -> None:
     """Delete the images that this host did not write completely."""
     if this.means.disks.pool is not None:
@@ -123,6 +150,8 @@ def remove_disks(this: Pass) -> None:
         return
     lpar_uuids = {partition.lpar_uuid(uuid) for uuid in this.instance_uuids}
     stems -= set(map(storage.stem, lpar_uuids.union(this.lpar_names)))
+    if stems:
+        stems -= set(map(storage.stem, this.awaited))
     if stems:
         LOG.warning(
             'Removing the disks and media %(stems)s of this host alone: '
@@ -213,14 +242,14 @@ TABLE = (
         kind='mappings of deleted LPARs and interrupted readings',
         ours='The name of its disk or medium is one that the driver gives.',
         unwanted='It has no client, because its LPAR was deleted outside of '
-        'Nova; or its client is the management partition, where a disk is '
-        'read.',
+        'Nova, and no live migration may bring an LPAR here; or its client is '
+        'the management partition, where a disk is read.',
         done='Unmapped, with the server adapter. The disk stays.',
         when=(When.START,),
         why='All mappings of the host are read for this, and those of an LPAR '
         'that is being removed, or of a disk that is being read, look the '
         'same.',
-        remove=lambda this: this.means.disks.unmap_deleted(),
+        remove=unmap_deleted,
     ),
     Row(
         kind='uploads that were interrupted',
@@ -246,21 +275,20 @@ TABLE = (
         kind='LPARs of failed builds',
         ours='This nova-compute made it for a build that failed, or gives up '
         'the evacuation that made it.',
-        unwanted='Its instance is not on this host any more.',
+        unwanted='Its instance is not on this host any more, and no live '
+        'migration may bring it.',
         done='Stopped and deleted. Disks in a pool stay for now.',
         when=(When.CYCLE,),
         why='For ten minutes after a build that the host did not answer: it '
         'may make the LPAR late. Which builds failed is remembered until a '
         'restart: an LPAR that a move left looks the same.',
-        remove=lambda this: this.means.removals.remove_leftovers(
-            lambda: this.instance_uuids
-        ),
+        remove=remove_leftovers,
     ),
     Row(
         kind='disks and media without an LPAR',
         ours=_NAME,
         unwanted='The host has no LPAR of this name, and Nova no instance '
-        'on this host.',
+        'on this host, or on the way to it by a live migration.',
         done='Deleted.',
         when=(When.FIRST_CYCLE,),
         why=_BUILDS,
@@ -303,7 +331,8 @@ TABLE = (
     Row(
         kind='unused VLANs',
         ours='The metadata of an instance on it says that we added it.',
-        unwanted='No port of an instance here and no adapter is on it.',
+        unwanted='No port of an instance here, or on the way here by a live '
+        'migration, and no adapter is on it.',
         done='Removed from the bridge.',
         when=(When.CYCLE,),
         why='In two cycles after a start or the removal of an adapter: the '

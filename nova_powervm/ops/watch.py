@@ -270,6 +270,22 @@ class StaleLpars:
             [uuid], self._nodename
         ):
             return False
+        if stale.is_doubtful:
+            LOG.error(
+                'LPAR %(name)s (%(uuid)s, %(state)s) was brought here by a '
+                'live migration whose end Nova does not know: Nova records '
+                'instance %(instance_uuid)s on host %(host)s. It may be the '
+                'only LPAR of the server, so do not remove it: see "Live '
+                'migrations" in the page on stuck servers.',
+                {
+                    'name': lpar.name,
+                    'uuid': uuid,
+                    'state': lpar.state,
+                    'instance_uuid': stale.instance_uuid,
+                    'host': stale.host,
+                },
+            )
+            return True
         LOG.error(
             'LPAR %(name)s (%(uuid)s, %(state)s) is on the wrong side: '
             'instance %(instance_uuid)s is on host %(host)s. Its slots '

@@ -61,6 +61,7 @@ _FILTERS = (
     cfg.BoolOpt('shuffle_best_same_weighed_hosts', default=False),
     cfg.IntOpt('host_subset_size', default=1),
 )
+_WAIT = cfg.BoolOpt('live_migration_wait_for_vif_plug', default=False)
 _LIMIT = cfg.IntOpt('max_placement_results', default=1000)
 # Compute nodes from which on it matters that schedulers choose different ones.
 _MANY_NODES = 10
@@ -183,6 +184,20 @@ def check_candidate_limits(tree: placement_tree.Tree) -> Result:
         'builds very many candidates, which takes minutes and gigabytes. '
         'This command sees neither placement.conf nor the number of hosts. '
         f'Check that there is {flavor_lint.describe_options(0)}.'
+    )
+
+
+def check_live_migrations(conf: cfg.ConfigOpts) -> Result:
+    """Check that Nova does not wait for what never comes.
+
+    The driver changes the default of the option.
+    """
+    conf.register_opts([_WAIT], group='compute')
+    if not conf.compute.live_migration_wait_for_vif_plug:
+        return success()
+    return warning(
+        '[compute]live_migration_wait_for_vif_plug is true: each live '
+        'migration fails after [DEFAULT]vif_plugging_timeout. Remove it.'
     )
 
 
@@ -394,6 +409,10 @@ class Checks(upgradecheck.UpgradeCommands):
             lambda c: check_scheduler_filter(c.config.conf),
         ),
         _check('Schedulers of a large cloud', _scheduler_options),
+        _check(
+            'Live migrations',
+            lambda c: check_live_migrations(c.config.conf),
+        ),
     )
 
 

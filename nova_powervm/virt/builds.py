@@ -186,6 +186,7 @@ class Builds:
         """
         instance = build.instance
         with _refused_on_error(build.context, instance, evacuate=evacuate):
+            self._host.locations.check(instance)
             keeps_disks = self._keeps_disks(instance)
             _check(
                 build,

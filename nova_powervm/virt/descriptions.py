@@ -31,6 +31,7 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import settings
 from nova_powervm.lpar import spec
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import claiming
 from nova_powervm.ops import drivers
 from nova_powervm.ops import survey
@@ -192,6 +193,28 @@ class Descriptions:
             moved_slots=instance_records.moved_slots(instance, self._nodename),
             power_on=False,
             runs_later=instance_records.is_running(instance),
+        )
+
+    def live(
+        self,
+        instance: Any,
+        ports: Sequence[network_ports.Port],
+        volumes: Sequence[lpar_volumes.Volume],
+    ) -> spec.Wanted:
+        """Describe an instance that is to arrive here while it runs.
+
+        Its LPAR keeps what it has, so only the room for it counts.
+
+        :param instance: nova.objects.Instance.
+        :param ports: Its ports.
+        :param volumes: Its volumes.
+        """
+        return dataclasses.replace(
+            self._describe(instance, instance.flavor, (), ()),
+            ports=tuple(ports),
+            volumes=tuple(volumes),
+            management=management_adapter.Choice.NONE,
+            virtual_slots={},
         )
 
     def _describe(

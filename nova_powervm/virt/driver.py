@@ -450,6 +450,98 @@ class PowerVMDriver(driver.ComputeDriver):
         """Read the host, and the inventory file if it has changed."""
         return self.services.host_cycle.read(nodename)
 
+    # Live migrations
+
+    def pre_live_migration(
+        self,
+        context: Any,
+        instance: Any,
+        block_device_info: Any,
+        network_info: Any,
+        disk_info: Any,
+        migrate_data: Any,
+    ) -> Any:
+        """Prepare this host for an LPAR that is about to arrive."""
+        return self.services.live_migrations.prepare(
+            instance, network_info, block_device_info, migrate_data
+        )
+
+    def live_migration(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        post_method: Any,
+        recover_method: Any,
+        block_migration: bool = False,
+        migrate_data: Any = None,
+    ) -> None:
+        """Have PowerVM move an LPAR, and tell Nova how that has ended."""
+        self.services.live_migrations.migrate(
+            context,
+            instance,
+            dest,
+            post_method,
+            recover_method,
+            block_migration,
+            migrate_data,
+        )
+
+    live_migration_force_complete = _refuse(
+        'forcing a live migration to complete', NotImplementedError
+    )
+
+    def live_migration_abort(self, instance: Any) -> None:
+        """End the live migration of an instance, which stays here."""
+        self.services.live_migrations.abort(instance)
+
+    def rollback_live_migration_at_source(
+        self, context: Any, instance: Any, migrate_data: Any
+    ) -> None:
+        """Give an LPAR that stays here its config drive back."""
+        self.services.live_migrations.stay(instance)
+
+    def rollback_live_migration_at_destination(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any,
+        destroy_disks: bool = True,
+        migrate_data: Any = None,
+    ) -> None:
+        """Remove from this host what it had prepared for an LPAR."""
+        self.services.live_migrations.take_back(instance)
+
+    def post_live_migration(
+        self,
+        context: Any,
+        instance: Any,
+        block_device_info: Any,
+        migrate_data: Any = None,
+    ) -> None:
+        """Disconnect the volumes of an LPAR that has left."""
+        self.services.live_migrations.disconnect(instance, block_device_info)
+
+    def post_live_migration_at_source(
+        self, context: Any, instance: Any, network_info: Any
+    ) -> None:
+        """Remove from this host what an LPAR that has left had here."""
+        self.services.live_migrations.leave(instance)
+
+    def post_live_migration_at_destination(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_migration: bool = False,
+        block_device_info: Any = None,
+    ) -> None:
+        """Give an LPAR that has arrived what only this host can give it."""
+        self.services.live_migrations.finish(
+            instance, network_info, block_device_info
+        )
+
     def check_instance_shared_storage_local(
         self, context: Any, instance: Any
     ) -> dict[str, str]:
@@ -476,8 +568,10 @@ class PowerVMDriver(driver.ComputeDriver):
         block_migration: bool = False,
         disk_over_commit: bool = False,
     ) -> Any:
-        """Leave the decision to the source, which knows the slots."""
-        return refusals.make_check_data()
+        """Check whether this host could take an instance as it runs."""
+        return self.services.live_migrations.check_destination(
+            instance, block_migration
+        )
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
@@ -491,9 +585,10 @@ class PowerVMDriver(driver.ComputeDriver):
         dest_check_data: Any,
         block_device_info: Any = None,
     ) -> Any:
-        """Refuse, naming the slots that prevent the migration."""
-        host = self.services.host
-        raise refusals.live_migration_error(host.partitions, instance)
+        """Check whether an instance could leave this host as it runs."""
+        return self.services.live_migrations.check_source(
+            instance, dest_check_data, block_device_info
+        )
 
     # The host and its node
 

@@ -68,6 +68,7 @@ class HardReboots:
         :raises exception.PartitionNotFound: It has no LPAR, and nothing to
             make it from.
         """
+        self._host.locations.check(instance)
         allocations = self._host.allocations.find(instance)
         has_moved = instance.migration_context is not None
         if has_moved:
@@ -100,6 +101,9 @@ class HardReboots:
         instance_volumes.record(block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
         renewal.complete()
+        if system_metadata.live_migration(instance.system_metadata):
+            # The LPAR is here.
+            system_metadata.write_live_migration(instance, None)
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:

@@ -33,6 +33,7 @@ from nova_powervm.virt import burn_records
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import live_volumes
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import translation
 from nova_powervm.virt import volume_attachments
@@ -48,6 +49,7 @@ class HostCycle:
     :param host: The operations on the host.
     :param deferred: Instances to start.
     :param listen: Starts to listen to the host, once.
+    :param records: Puts Nova's records of volumes right.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class HostCycle:
         host: host_operations.HostOperations,
         deferred: deferred_starts.DeferredStarts,
         listen: Callable[[], None],
+        records: live_volumes.LiveVolumes,
     ) -> None:
         self._host = host
         self._deferred_starts = deferred
         self._listen = listen
+        self._live_volumes = records
         self._metrics = CycleMetrics(
             host.settings.metrics_file,
             host.nodename,
@@ -78,6 +82,8 @@ class HostCycle:
         # Not earlier: while nova-compute starts, Nova resumes guests one after
         # another, and would record a stop of those that are still off.
         self._listen()
+        # Before Nova accepts a request to reboot such a server.
+        self._live_volumes.put_right()
         self._host.provider_tree.recover_deleted(self._host.node.uuid)
         if is_first_cycle:
             self._give_up_evacuations()

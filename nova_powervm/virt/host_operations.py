@@ -42,6 +42,7 @@ from nova_powervm.virt import descriptions
 from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_consoles
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import lpar_locations
 from nova_powervm.virt import restart_repairs
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt.provider_tree import placement
@@ -68,6 +69,7 @@ class HostOperations:
     :param networks: Connects LPARs to networks.
     :param volumes: Connects volumes to LPARs.
     :param lpar_consoles: The consoles of LPARs.
+    :param live_migrations: The host's part of live migrations.
     :ivar reader: Reads the host.
     :ivar claims: Finds the slots of instances.
     :ivar provider_tree: Updates Nova's provider tree.
@@ -82,6 +84,7 @@ class HostOperations:
     :ivar burn_limit: The limit of one-time-use devices of a project.
     :ivar consoles: The consoles of instances.
     :ivar startup: Whether nova-compute is starting.
+    :ivar locations: Tells on which host an LPAR is.
     """
 
     node: instance_records.LocalNode
@@ -97,6 +100,7 @@ class HostOperations:
     networks: network.NetworkOps
     volumes: volumes.VolumeOps
     lpar_consoles: console_ops.Consoles
+    live_migrations: interfaces.LiveMigrations
 
     @property
     def nodename(self) -> str:
@@ -106,6 +110,9 @@ class HostOperations:
     def __post_init__(self) -> None:
         nodename = self.nodename
         self.startup = restart_repairs.Startup()
+        self.locations = lpar_locations.LparLocations(
+            self.partitions, nodename
+        )
         self.images = images.ImageOps()
         self.reader = host_ops.HostReader(
             self.system, self.disks, self.records, self.placement, nodename

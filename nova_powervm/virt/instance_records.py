@@ -44,6 +44,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.ops import interfaces
+from nova_powervm.virt import system_metadata
 
 #: Statuses of resizes, cold migrations and evacuations in progress; a resize
 #: that waits for its confirmation is 'finished'.
@@ -61,6 +62,11 @@ MOVING = (
 REVERTED = 'reverted'
 #: Further statuses of live migrations in progress.
 _MOVING_LIVE = ('queued', 'preparing', 'running')
+#: Statuses of live migrations of which Nova knows where the server is.
+_SETTLED_LIVE = ('completed', 'failed', 'cancelled')
+#: The status of a move that was refused or failed, and of one whose
+#: nova-compute was killed.
+_FAILED = 'error'
 #: Statuses of evacuations that Nova has completed.
 _EVACUATED = ('done', 'completed')
 
@@ -167,7 +173,7 @@ class NovaRecords(interfaces.Records):
         candidates = [
             (lpar_uuid, instance)
             for lpar_uuid, instance in _read_instances(
-                lpar_uuids, ('migration_context',)
+                lpar_uuids, ('migration_context', 'system_metadata')
             )
             if not instance.deleted and instance.host
         ]
@@ -177,11 +183,48 @@ class NovaRecords(interfaces.Records):
             if instance.host == nodename
         }
         return {
-            lpar_uuid: slot_providers.StaleLpar(instance.uuid, instance.host)
+            lpar_uuid: slot_providers.StaleLpar(
+                instance.uuid,
+                instance.host,
+                is_doubtful=_may_arrive(instance, nodename),
+            )
             for lpar_uuid, instance in candidates
             if lpar_uuid not in needed
             and not is_moving_with(instance, nodename)
         }
+
+    def awaited(self, nodename: str) -> frozenset[str]:
+        """Find them by Nova's migrations.
+
+        Nova calls a migration failed after any refusal and any error, and so
+        does a nova-compute that starts, whatever the hosts do.
+        """
+        moves = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {
+                'dest_compute': nodename,
+                'migration_type': fields.MigrationType.LIVE_MIGRATION,
+            },
+        )
+        status = {
+            move.instance_uuid: move.status
+            for move in sorted(moves, key=lambda move: move.id)
+            if move.status not in _SETTLED_LIVE
+        }
+        lpar_uuids = map(partition.lpar_uuid, sorted(status))
+        return frozenset(
+            lpar_uuid
+            for lpar_uuid, instance in _read_instances(
+                lpar_uuids, ('system_metadata',)
+            )
+            if instance.uuid in status
+            and not instance.deleted
+            and instance.host != nodename
+            and (
+                status[instance.uuid] != _FAILED
+                or _may_arrive(instance, nodename)
+            )
+        )
 
 
 def _read_instances(
@@ -275,6 +318,18 @@ def has_failed_evacuation(instance: Any) -> bool:
         and last.migration_type == fields.MigrationType.EVACUATION
         and last.source_compute == instance.host
         and last.status not in _EVACUATED
+    )
+
+
+def _may_arrive(instance: Any, nodename: str) -> bool:
+    """Return whether a live migration has perhaps brought an instance here.
+
+    :param instance: With its system metadata.
+    """
+    return bool(
+        instance.host != nodename
+        and system_metadata.live_migration(instance.system_metadata)
+        == nodename
     )
 
 

@@ -112,9 +112,30 @@ class InstanceVolumes:
             LOG.info('The volume was never connected.', instance=instance)
             return
         volume = volumes.identify(connection_info)
+        self._check_location(instance, volume)
         outcome = self._run(operations.DETACH_VOLUME, instance, volume)
         if instance.task_state not in task_states.rebuild_states:
             slot_records.try_to_save(instance, outcome)
+
+    def _check_location(self, instance: Any, volume: volumes.Volume) -> None:
+        """Refuse to take a volume from a guest that a live migration moves.
+
+        Nova has it disconnected from the host that the guest is not on, and
+        may be wrong.
+
+        :raises exception.VolumeHeld: The LPAR is here, and Nova records it
+            elsewhere.
+        :raises exception.PowerVMError: Nova records it here, and it may be
+            elsewhere.
+        """
+        if instance.host in (None, self._host.nodename):
+            self._host.locations.check(instance)
+        elif self._host.locations.here(translation.lpar_of(instance)):
+            raise exception.VolumeHeld(
+                volume=volume.id,
+                reason='its LPAR is on this host, and Nova records the server '
+                f'on host {instance.host}',
+            )
 
     def _run(
         self,

@@ -50,6 +50,7 @@ from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import lpar_locations
 from nova_powervm.virt import moved_nvram
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
@@ -354,6 +355,8 @@ class Moves:
             _refuse_earlier(instance)
         if instance_records.is_being_shelved(instance):
             self._record_virtual_slots(instance, block_device_info)
+        if not is_reverting and instance.host == self._host.nodename:
+            self._host.locations.check(instance)
         if not is_reverting or instance.host != self._host.nodename:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
@@ -583,8 +586,10 @@ class MoveQuestions:
             :meth:`shared_storage.SharedStorage.describe` or of this class on
             the other host.
         :returns: Whether the storage is shared; for a move, a dictionary with
-            the refusal, which may be None.
+            the refusal, which may be None; where an LPAR is.
         """
+        if lpar_locations.LOCATED in data:
+            return self._host.locations.answer(data)
         is_shared = _NO_DISKS in data or self._host.storage.is_shared(data)
         if not {_MOVED, _RETURNED} & data.keys():
             return is_shared

@@ -30,8 +30,10 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm.lpar import network_ports
+from nova_powervm.lpar import partition
 from nova_powervm.ops import drivers
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import system_metadata
 
 LOG = logging.getLogger(__name__)
@@ -101,6 +103,24 @@ class NovaPortRecords(drivers.PortRecords):
 
     def metadata_keys(self) -> Collection[str]:
         instances = self._with_metadata()
+        keys = (_keys(instance, self._nodename) for instance in instances)
+        return frozenset().union(*keys)
+
+    def awaited_keys(self) -> Collection[str]:
+        """Return the keys of instances that live migrations may bring."""
+        lpar_uuids = instance_records.NovaRecords().awaited(self._nodename)
+        if not lpar_uuids:
+            return ()
+        uuids = {
+            uuid
+            for lpar_uuid in lpar_uuids
+            for uuid in partition.instance_uuids(lpar_uuid)
+        }
+        instances = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'uuid': sorted(uuids), 'deleted': False},
+            expected_attrs=['system_metadata'],
+        )
         keys = (_keys(instance, self._nodename) for instance in instances)
         return frozenset().union(*keys)
 

@@ -31,6 +31,7 @@ from nova import objects
 from nova import utils
 from nova.compute import task_states
 from nova.compute import vm_states
+from nova.virt import block_device
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
@@ -127,6 +128,26 @@ def replace_attachment(
     record.attachment_id = attachment_id
     record.save()
     return True
+
+
+def record_attachment(
+    context: Any, instance: Any, volume_api: Any, record: Any, uuid: str
+) -> None:
+    """Record the attachment by which the host of an instance has a volume.
+
+    ``ComputeManager._do_pre_live_migration`` records that of the destination,
+    and ``_reset_live_migration``, after the source was killed, leaves it so.
+
+    :param context: The context of an administrator.
+    :param instance: nova.objects.Instance.
+    :param volume_api: nova.volume.cinder.API.
+    :param record: nova.objects.BlockDeviceMapping.
+    :param uuid: The attachment.
+    """
+    record.attachment_id = uuid
+    record.save()
+    disk = block_device.convert_volume(record)
+    refresh_connection(context, instance, volume_api, disk)
 
 
 def drop_migration_context(instance: Any) -> None:

@@ -26,18 +26,13 @@ import nova.conf
 import wrapt
 from nova import exception as nova_exception
 from nova.compute import task_states
-from nova.objects import migrate_data
 from nova.virt import configdrive
 from nova.virt import driver
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.devices import slots as host_slots
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import supported_features
-from nova_powervm.ops import claiming
-from nova_powervm.ops import interfaces
-from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 
 CONF = nova.conf.CONF
@@ -228,36 +223,3 @@ def image_properties(image_meta: Any) -> dict[str, Any]:
         for name in properties.fields
         if properties.obj_attr_is_set(name)
     }
-
-
-def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
-    """Return the empty result of the destination's check of a live migration.
-
-    RPC transfers only classes that Nova registers. The base class
-    LiveMigrateData is not registered, and a conductor would not know a class
-    of this driver. Nova's fake driver uses libvirt's class as well.
-    """
-    return migrate_data.LibvirtLiveMigrateData()
-
-
-def live_migration_error(
-    partitions: interfaces.Partitions, instance: Any
-) -> nova_exception.NovaException:
-    """Return the error that refuses a live migration, and names the slots.
-
-    :param partitions: The host's LPARs.
-    :param instance: nova.objects.Instance.
-    """
-    slots = claiming.list_slots(
-        partitions,
-        instance.uuid,
-        instance_records.stored_slots(instance.resources),
-    )
-    reason = (
-        'the instance has the physical I/O slot(s) '
-        f'{host_slots.format_drc_indexes(slots)}, whose state '
-        'cannot be moved'
-        if slots
-        else 'live migration is not supported by this driver yet'
-    )
-    return nova_exception.MigrationPreCheckError(reason=f'PowerVM: {reason}')

@@ -39,6 +39,7 @@ from nova_powervm.ops import volumes as volume_ops
 from nova_powervm.ops import watch
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
+from nova_powervm.powervm import live_migration
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import plugins
 from nova_powervm.powervm import session
@@ -57,6 +58,8 @@ from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import instances
+from nova_powervm.virt import live_migrations
+from nova_powervm.virt import live_volumes
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
 from nova_powervm.virt import port_records
@@ -104,10 +107,14 @@ class Services:
         self.moves = moves.Moves(
             host, deferred, self.builds, self.removals, self.hard_reboots
         )
+        records = live_volumes.LiveVolumes(host)
+        self.live_migrations = live_migrations.LiveMigrations(
+            host, deferred, records
+        )
         self.snapshots = snapshots.Snapshots(host, deferred)
         self.volumes = instance_volumes.InstanceVolumes(host)
         self.network_adapters = network_adapters.NetworkAdapters(host)
-        self.host_cycle = host_cycle.HostCycle(host, deferred, listen)
+        self.host_cycle = host_cycle.HostCycle(host, deferred, listen, records)
 
 
 class _NotStarted:
@@ -162,6 +169,7 @@ def start(
     :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
+    _set_defaults()
     additions = contents.read_additions(CONF.compute.provider_config_location)
     inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
@@ -194,6 +202,18 @@ def start(
         services = Services(host, listener.start)
         services.close = undo.pop_all().close
         return services
+
+
+def _set_defaults() -> None:
+    """Change defaults of Nova that do not fit PowerVM.
+
+    Neutron's mechanism driver sends no event for a port that is bound to the
+    destination of a live migration: nothing is plugged before the LPAR is
+    there. Nova would wait for it, and give up.
+    """
+    CONF.set_default(
+        'live_migration_wait_for_vif_plug', False, group='compute'
+    )
 
 
 def _stop_event(uuid: str) -> Any:
@@ -275,6 +295,7 @@ def _assemble(
             lambda: instance_volumes.refuse_beside_evacuated(lpars, nodename),
         ),
         lpar_consoles=console_ops.Consoles(own_terminals, address),
+        live_migrations=live_migration.RestLiveMigrations(adapter, managed),
     )
 
 

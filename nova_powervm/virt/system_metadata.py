@@ -48,6 +48,7 @@ _PREFIX = 'os_glance_powervm_'
 # What keys began with until the first release. It accepts them, and renames
 # them; the second one can do without this, Key.old, rename and rename_old.
 _OLD_PREFIX = 'powervm_'
+_TO = 'to '
 _CONSOLE = 'console@'
 _VIRTUAL_SLOT = 'slot@'
 # The column of Nova's database takes 255 characters, and a host's name may
@@ -109,10 +110,30 @@ Edit = Callable[[dict[str, str]], None]
 ACCELERATORS = Key('accelerators')
 #: The image of an instance's disk.
 IMAGE = Key('image_ref')
+#: Where a live migration moves an instance, until Nova knows its end.
+LIVE_MIGRATION = Key('live_migration')
 #: The identity of the pool that has an instance's disks.
 POOL = Key('pool')
 #: The size in GiB that the root disk could not be grown to.
 ROOT_GB = Key('root_gb')
+
+
+def live_migration(metadata: Mapping[str, str]) -> str | None:
+    """Return the host to which PowerVM moves an instance, if it does."""
+    value = LIVE_MIGRATION.read(metadata)
+    return None if value is None else value.removeprefix(_TO)
+
+
+def write_live_migration(
+    instance: Any, destination: str | None, *, only_idle: bool = False
+) -> None:
+    """Record where a live migration moves an instance, at once.
+
+    :param destination: The host; None if the live migration has ended.
+    """
+    # The value is no host's name, which stands for keys of that host.
+    value = None if destination is None else f'{_TO}{destination}'
+    change(instance, {LIVE_MIGRATION: value}, only_idle=only_idle)
 
 
 def console(nodename: str) -> Key:

@@ -380,5 +380,5 @@ class RefusedLiveMigrationTest(base.PowerVMTestCase):
         before = self.allocations(plain)
         self.assert_stayed(plain, before, self.migrate(plain))
         self.assertIn(
-            'live migration is not supported', self.stdlog.logger.output
+            'neither in a shared storage pool', self.stdlog.logger.output
         )

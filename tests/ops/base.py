@@ -191,9 +191,15 @@ class Records:
         """Return no LPARs."""
         return {}
 
+    def awaited(self, host):
+        """Return no LPARs."""
+        return ()
+
     def metadata_keys(self):
         """Return no keys."""
         return ()
+
+    awaited_keys = metadata_keys
 
     def remove_key(self, key):
         """Forget nothing."""

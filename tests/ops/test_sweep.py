@@ -30,6 +30,7 @@ class Records(base.Records):
     def __init__(self):
         self.here = {base.INSTANCE}
         self.failed_evacuations = set()
+        self.arriving = set()
         self.deleted = set()
 
     def hosted(self, host):
@@ -39,6 +40,10 @@ class Records(base.Records):
     def abandoned(self, lpar_uuids, host):
         """Return the LPARs that evacuations left."""
         return self.failed_evacuations & set(lpar_uuids)
+
+    def awaited(self, host):
+        """Return the LPARs that live migrations may bring."""
+        return self.arriving
 
     def gone(self, lpar_uuids):
         """Return the LPARs whose instances need no disks."""
@@ -121,6 +126,34 @@ class LocalSweepTest(SweepTestCase):
         self.run_at(*FIRST)
 
         self.assert_nothing_left()
+
+    def test_what_a_live_migration_needs_stays(self):
+        self.spawn(config_drive=True)
+        self.delete_lpar()
+        self.nova.here = set()
+        self.nova.arriving = {LPAR}
+        with self.logged('INFO') as logged:
+            self.start_service()
+        self.run_at(*FIRST)
+        self.assertIn(None, self.maps())
+        self.assertEqual({'r', 'i'}, set(self.stored()))
+        self.assertIn('a live migration may still bring', logged.output[0])
+        self.nova.arriving = set()
+        self.start_service()
+        self.run_at(*FIRST)
+        self.assert_nothing_left()
+
+    def test_arriving_lpar_is_no_leftover_of_a_build(self):
+        self.spawn()
+        self.nova.here = set()
+        self.removals.note_leftover(LPAR)
+        self.nova.arriving = {LPAR}
+        self.run_at(CYCLE)
+        self.assertIsNotNone(self.partitions.find(LPAR))
+        # It is not treated as one later, either.
+        self.nova.arriving = set()
+        self.run_at(CYCLE)
+        self.assertIsNotNone(self.partitions.find(LPAR))
 
     def test_lpar_without_instance_stays(self):
         self.spawn()

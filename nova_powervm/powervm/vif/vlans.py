@@ -217,6 +217,8 @@ class ProvisionedVlans:
                 is_complete = len(self._removing) == len(numbers)
             # From here on, no build starts to use a VLAN in _removing.
             self._keep({port.vlan for port in self._records.ports()})
+            awaited = _vlans(self._records.awaited_keys())
+            self._keep({vlan.number for vlan in awaited})
             idle = [vlan for vlan in ours if vlan.number in self._removing]
             if idle:
                 # A VLAN that cannot be removed must not block the others.

@@ -148,6 +148,8 @@ class Compute:
             lpar_consoles=types.SimpleNamespace(
                 has=lambda lpar_uuid: False, close=lambda lpar_uuid: None
             ),
+            # Nothing migrates live.
+            live_migrations=types.SimpleNamespace(),
         )
 
     def cycle(self, resources, *, startup=False):

@@ -84,6 +84,9 @@ class Records:
     def metadata_keys(self):
         return ()
 
+    def awaited_keys(self):
+        return ()
+
     def ports(self):
         return ()
 

@@ -12,6 +12,7 @@
 
 """LPARs that are stale, and those that stopped."""
 
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -87,6 +88,13 @@ class StaleLparsTest(unittest.TestCase):
             '`pvmctl lpar delete`',
         ):
             self.assertIn(words, line)
+
+    def test_lpar_of_unsettled_live_migration_is_not_to_be_removed(self):
+        doubtful = dataclasses.replace(ELSEWHERE, is_doubtful=True)
+        with mock.patch(f'{__name__}.ELSEWHERE', doubtful):
+            (line,) = self.lines(values.LPAR)
+        self.assertIn('do not remove it', line)
+        self.assertNotIn('pvmctl', line)
 
     def test_error_is_logged_once_while_lpar_is_there(self):
         self.lines(values.LPAR)

@@ -136,6 +136,17 @@ class UpgradeChecksTest(unittest.TestCase):
                 result = status.check_scheduler_filter(self.nova_conf(text))
                 self.assert_result(code, words, result)
 
+    def test_live_migrations_wait_for_nothing(self):
+        option = '[compute]\nlive_migration_wait_for_vif_plug = {}\n'.format
+        for text, code, words in (
+            ('', status.Code.SUCCESS, ''),
+            (option('false'), status.Code.SUCCESS, ''),
+            (option('true'), status.Code.WARNING, 'Remove it'),
+        ):
+            with self.subTest(text):
+                result = status.check_live_migrations(self.nova_conf(text))
+                self.assert_result(code, words, result)
+
     def nova_conf(self, text):
         """Read a configuration of Nova."""
         directory = self.enterContext(fixtures.TempDir())

@@ -240,14 +240,7 @@ class UnsupportedMethodsTest(base.NoDBTestCase):
             'get_host_cpu_stats',
             'get_instance_disk_info',
             'is_share_mounted',
-            'live_migration',
-            'live_migration_abort',
-            'live_migration_force_complete',
             'mount_share',
-            'post_live_migration_at_destination',
-            'post_live_migration_at_source',
-            'pre_live_migration',
-            'rollback_live_migration_at_destination',
             'umount_share',
         }
     )

@@ -19,6 +19,7 @@ from oslo_utils import uuidutils
 from nova_powervm.devices import slot_providers
 from nova_powervm.lpar import partition
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import system_metadata
 from tests.unit.virt import base
 
 HERE = uuidutils.generate_uuid()
@@ -249,6 +250,45 @@ class StaleTest(RecordsTestCase):
                 with self.subTest(status=status, task=task, side=side):
                     self.move(status, task=task, **{side: 'host2'})
                     self.assertEqual(expected, bool(self.stale_lpars()))
+
+    def test_live_migration_may_have_brought_it(self):
+        self.move(
+            'error', dest_compute='host2', migration_type='live-migration'
+        )
+        self.assertFalse(self.stale_lpars().is_doubtful)
+        for destination, expected in (('host2', True), ('host3', False)):
+            with self.subTest(destination):
+                self.mark(destination)
+                self.assertEqual(expected, self.stale_lpars().is_doubtful)
+
+    def mark(self, destination):
+        """Record where a live migration moves the instance."""
+        system_metadata.write_live_migration(
+            objects.Instance.get_by_uuid(self.context, self.uuid), destination
+        )
+
+    def test_live_migrations_may_still_bring_it(self):
+        for status, is_marked, expected in (
+            ('preparing', False, True),
+            ('running', True, True),
+            ('error', True, True),
+            # It was refused.
+            ('error', False, False),
+            ('completed', False, False),
+            ('failed', True, False),
+        ):
+            with self.subTest(status=status, is_marked=is_marked):
+                self.move(
+                    status,
+                    dest_compute='host2',
+                    migration_type='live-migration',
+                )
+                self.mark('host2' if is_marked else None)
+                records = instance_records.NovaRecords()
+                self.assertEqual(
+                    expected, self.lpar in records.awaited('host2')
+                )
+                self.assertEqual(frozenset(), records.awaited('host1'))
 
     def test_evacuation_to_this_host_is_a_move(self):
         self.move(

@@ -40,6 +40,7 @@ _OWN = {
     'remove',
     'rename',
     'items_of_host',
+    'live_migration',
     'virtual_slots',
     'write_virtual_slots',
 }
@@ -83,7 +84,7 @@ class ImagesTest(base.NoDBTestCase):
         metadata = {'image_hw_machine_type': 'mine'}
         for key in all_keys():
             key.write(metadata, 'secret')
-        self.assertEqual(9, len(metadata))
+        self.assertEqual(10, len(metadata))
 
         for excluded in (None, [], ['bittorrent']):
             if excluded is not None:
@@ -103,7 +104,7 @@ class ImagesTest(base.NoDBTestCase):
         metadata = utils.get_system_metadata_from_image(
             {'properties': {key.name: 'mine' for key in all_keys()}}
         )
-        self.assertEqual(8, len(metadata))
+        self.assertEqual(9, len(metadata))
         self.assertEqual({}, self.properties(metadata))
 
 

@@ -48,6 +48,8 @@ class World:
         self.wrongs = []
         self.adapters = {}
         self.recorded = {}
+        #: Instances that are about to arrive, and their keys.
+        self.arriving = {}
         self.deleting = set()
         self.failing = set()
         self.left = None
@@ -112,6 +114,11 @@ class World:
     def metadata_keys(self):
         return self.step(
             'metadata_keys', lambda: frozenset().union(*self.recorded.values())
+        )
+
+    def awaited_keys(self):
+        return self.step(
+            'awaited_keys', lambda: frozenset().union(*self.arriving.values())
         )
 
     def ports(self):
@@ -303,6 +310,19 @@ class ProvisionedVlansTest(unittest.TestCase):
             self.service.delete(('a', 100))
             self.assertIn(100, self.world.bridge.vlans)
 
+        self.service.ops.tidy()
+        self.assertNotIn(100, self.world.bridge.vlans)
+
+    def test_vlan_of_lpar_on_its_way_here_is_kept(self):
+        self.service.build(('a', 100))
+        self.world.arriving = {'a': set(self.world.metadata_keys())}
+        self.assertTrue(self.world.arriving['a'])
+
+        self.service.delete(('a', 100))
+        self.service.ops.tidy()
+        self.assertIn(100, self.world.bridge.vlans)
+
+        self.world.arriving = {}
         self.service.ops.tidy()
         self.assertNotIn(100, self.world.bridge.vlans)
 

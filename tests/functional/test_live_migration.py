@@ -1,0 +1,562 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers that migrate live between two hosts of one pool and one array."""
+
+import contextlib
+import pathlib
+import sys
+import textwrap
+from unittest import mock
+
+import fixtures
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from oslo_utils import uuidutils
+from pypowervm.wrappers import job
+
+from nova_powervm import exception
+from nova_powervm.powervm import live_migration as jobs
+from nova_powervm.virt import live_migrations
+from nova_powervm.virt import lpar_locations
+from nova_powervm.virt import system_metadata
+from tests import proofs
+from tests.functional import killed_threads
+from tests.functional import test_volume_moves
+
+EVENT = 'powervm_live_migration'
+PAGE = pathlib.Path(__file__).parents[2] / 'doc/source/admin/stuck-servers.rst'
+_LOGON = 'rest = adapter.Adapter(adapter.Session())\n'
+
+
+def _script():
+    """Return the script of the page on stuck servers."""
+    _, _, rest = PAGE.read_text().partition('.. code-block:: python\n')
+    lines = []
+    for line in rest.splitlines():
+        if line.strip() and not line.startswith(' ' * 6):
+            break
+        lines.append(line)
+    return textwrap.dedent('\n'.join(lines))
+
+
+def _unfinished(control):
+    """Return the jobs of a host that have not ended."""
+    return [
+        found for found in control.jobs() if 'COMPLETED' not in found['status']
+    ]
+
+
+class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
+    """Two hosts with one pool, and one array."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(auth_type='password', group='cinder')
+        self.stub_out(f'{live_migrations.__name__}._PAUSE_SECONDS', 0.01)
+        self.start_site(described=[test_volume_moves.world(n) for n in (1, 2)])
+
+    def boot_live(self, extra_specs=(), volumes=0, **options):
+        """Boot a server on the first host whose guest answers RMC.
+
+        :param volumes: How many volumes to attach.
+        """
+        server = self.boot_on_first(dict(extra_specs), **options)
+        self.control().set_partition(self.name(server), rmc_state='active')
+        for _ in range(volumes):
+            self.attach(server, uuidutils.generate_uuid())
+        return server
+
+    def name(self, server):
+        """Return the name of a server's LPAR."""
+        return server['OS-EXT-SRV-ATTR:instance_name']
+
+    def ask_to_migrate(self, server, host=None, block_migration=False):
+        """Ask Nova to migrate a server live."""
+        live = {'host': host, 'block_migration': block_migration}
+        self.admin_api.post_server_action(
+            server['id'], {'os-migrateLive': live}
+        )
+
+    def migrate_live(self, server, status, host=None, **options):
+        """Migrate a server live; return it when this has ended.
+
+        :param status: The expected status of the migration.
+        """
+        count = len(self.migrations(server))
+        self.ask_to_migrate(server, host, **options)
+        return self.await_end(server, status, count)
+
+    def await_end(self, server, status, count):
+        """Return a server when its live migration has ended.
+
+        :param count: How many migrations it had before.
+        """
+        ends = {status, 'failed', 'completed'}
+        if status != 'failed':
+            # Nova begins with this when it takes a preparation back.
+            ends.add('error')
+
+        def find_end():
+            found = self.migrations(server)[count:]
+            return found and found[-1]['status'] in ends
+
+        self.await_found(find_end, 'the migration has no end')
+        self.assertEqual(status, self.migration(server)['status'])
+        return self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+
+    def migrations(self, server):
+        """Return the migrations of a server, the last one last."""
+        path = f'/os-migrations?instance_uuid={server["id"]}'
+        found = self.admin_api.api_get(path).body['migrations']
+        return sorted(found, key=lambda migration: migration['id'])
+
+    def migration(self, server):
+        """Return the last migration of a server."""
+        return self.migrations(server)[-1]
+
+    def host_of(self, server):
+        """Return the host that Nova records for a server."""
+        found = self.admin_api.get_server(server['id'])
+        return found['OS-EXT-SRV-ATTR:host']
+
+    def mark(self, server):
+        """Return where a live migration moves a server, if Nova records it."""
+        metadata = self.instance(server).system_metadata
+        return system_metadata.live_migration(metadata)
+
+    def whole(self, server, host):
+        """Return what a server has on a host, without disk addresses."""
+        return (
+            self.connected(server, host),
+            {
+                mapped
+                for mapped in self.mapped_to(server, host)
+                if not mapped[0].startswith('hdisk')
+            },
+            self.ports_of(server, host),
+            self.bytes_of(server, host),
+        )
+
+    def attachments(self, server):
+        """Return the ids of the attachments that Nova records, and Cinder."""
+        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        recorded = {disk.attachment_id for disk in disks if disk.is_volume}
+        real = {
+            attachment_id
+            for disk in disks
+            if disk.is_volume
+            for attachment_id in self.cinder.volume_to_attachment[
+                disk.volume_id
+            ]
+        }
+        return recorded, real
+
+    def assert_at(self, server, host, before):
+        """Verify that a server is on one host, and all that belongs to it."""
+        other = {'host1': 'host2', 'host2': 'host1'}[host]
+        self.assertEqual(host, self.host_of(server))
+        self.assertEqual(before, self.whole(server, host))
+        self.assertEqual('running', self.lpar(server, host).state)
+        self.assertIsNone(self.lpar(server, other))
+        self.assertEqual([], self.array_disks(other))
+        self.assertEqual([], self.media(other))
+        self.assertEqual([], self.mappings(other))
+        recorded, real = self.attachments(server)
+        self.assertEqual(recorded, real)
+        self.assertLessEqual(recorded, self.cinder.complete)
+        self.assertIsNone(self.mark(server))
+        held = self._get_allocations_by_server_uuid(server['id'])
+        self.assertEqual([self._get_provider_uuid_by_host(host)], [*held])
+        consumer = self.migration(server)['uuid']
+        self.assertEqual({}, self._get_allocations_by_server_uuid(consumer))
+
+
+class LiveMigrationsTest(LiveMigrationTestCase):
+    """Live migrations, all of whose ends are known."""
+
+    def test_servers_migrate_live(self):
+        self.tell_stories()
+
+    @proofs.proves('operation.live-migrate')
+    def story_server_moves_and_comes_back_with_all_it_has(self):
+        server = self.boot_live(
+            volumes=2,
+            disk=1,
+            networks=[{'port': self.make_port()['id']} for _ in range(2)],
+            request={'config_drive': True},
+        )
+        before = self.whole(server, 'host1')
+        self.assertEqual(2, len(before[1]))
+        self.assertEqual(2, len(before[2]))
+        self.migrate_live(server, 'completed')
+        self.assert_at(server, 'host2', before)
+        # To a host that an administrator names.
+        self.migrate_live(server, 'completed', 'host1')
+        self.assert_at(server, 'host1', before)
+
+    def story_server_without_disks_in_pool_moves(self):
+        server = self.boot_from_volume(
+            extra_specs={}, request={'host': 'host1'}
+        )
+        self.control().set_partition(self.name(server), rmc_state='active')
+        connected = self.connected(server)
+        self.migrate_live(server, 'completed')
+        self.assert_on('host2', 'host1', server, connected)
+
+    def refused(self, server, **options):
+        """Have a migration refused; return what its events say."""
+        before = self.whole(server, 'host1')
+        after = self.migrate_live(server, 'error', **options)
+        self.assertEqual('ACTIVE', after['status'])
+        self.assert_at(server, 'host1', before)
+        events = self.events(server, 'live-migration')
+        return ' '.join(str(event.get('details')) for event in events)
+
+    @proofs.proves('operation.live-migrate')
+    def story_refused_server_stays_as_it_was(self):
+        server = self.boot_live(volumes=1)
+        name = self.name(server)
+        for reason, options in (
+            ('block migration is not possible', {'block_migration': True}),
+            ('does not have an active RMC connection', {}),
+        ):
+            with self.subTest(reason):
+                if not options:
+                    self.control().set_partition(name, rmc_state='inactive')
+                self.assertIn(reason, self.refused(server, **options))
+        self.control().set_partition(name, rmc_state='active')
+        self.flags(auth_type=None, group='cinder')
+        self.assertIn('no credentials in [cinder]', self.refused(server))
+
+    @proofs.proves('operation.live-migrate')
+    def story_failed_migration_leaves_server_as_it_was(self):
+        server = self.boot_live(volumes=1, request={'config_drive': True})
+        before = self.whole(server, 'host1')
+        for name, state in (
+            ('MigrateValidate', None),
+            ('Migrate', None),
+            # Both hosts have it until it is recovered.
+            ('Migrate', 'running'),
+        ):
+            with self.subTest(name, state=state):
+                options = {} if state is None else {'state': state}
+                self.control().plan_job(name, 'HSCL0000 no way', **options)
+                after = self.migrate_live(server, 'failed')
+                self.assertEqual('ACTIVE', after['status'])
+                self.assert_at(server, 'host1', before)
+                event = self.events(server, 'live-migration', EVENT)[0]
+                self.assertEqual('Error', event['result'])
+
+    def story_guest_that_went_on_at_the_destination_is_there(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        self.control().plan_job('Migrate', 'lost', state='not activated')
+        self.migrate_live(server, 'completed')
+        self.assert_at(server, 'host2', before)
+
+    def story_failed_preparation_leaves_server_as_it_was(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        truth = self.cinder.uid
+        self.cinder.uid = lambda volume: (
+            truth(volume)[:-1] + ('1' if truth(volume)[-1] == '0' else '0')
+        )
+        self.migrate_live(server, 'failed')
+        self.cinder.uid = truth
+        self.cinder.publish()
+        self.assertIn('leads to another disk', self.stdlog.logger.output)
+        self.assert_at(server, 'host1', before)
+
+    @contextlib.contextmanager
+    def under_way(self, server, stages=2):
+        """Have PowerVM move a server only so far."""
+        control = self.control()
+        control.set_job_mode('manual', 'Migrate')
+        self.ask_to_migrate(server)
+        self.await_found(self.jobs, 'there is no job')
+        for _ in range(stages):
+            control.advance_jobs()
+        yield
+        control.set_job_mode('immediate', 'Migrate')
+        control.advance_jobs(to_end=True)
+
+    def jobs(self):
+        """Return the jobs of the first host that have not ended."""
+        return _unfinished(self.control())
+
+    @proofs.proves('operation.live-migrate')
+    def story_destination_that_restarts_spares_what_is_about_to_arrive(self):
+        server = self.boot_live(
+            volumes=1, networks=[{'port': self.make_port()['id']}]
+        )
+        before = self.whole(server, 'host1')
+        count = len(self.migrations(server))
+        # It has no adapters there yet.
+        with self.under_way(server, stages=1):
+            ((_, _, vlan),) = before[2]
+            self.assertIn(vlan, self.vlans('host2'))
+            self.restart_host('host2')
+            for _ in range(3):
+                self._run_periodics()
+            self.assertIn(vlan, self.vlans('host2'))
+        self.await_end(server, 'completed', count)
+        self.assert_at(server, 'host2', before)
+
+    def vlans(self, host):
+        """Return the tagged VLANs of the bridge of a host."""
+        (bridge,) = self.host_state(host)['network_bridges']
+        return bridge['vlans']
+
+    @proofs.proves('operation.abort-in-progress-live-migration')
+    def story_aborted_migration_leaves_server_as_it_was(self):
+        server = self.boot_live(volumes=1, request={'config_drive': True})
+        before = self.whole(server, 'host1')
+        for stages in (1, 2):
+            with (
+                self.subTest(stages=stages),
+                self.under_way(server, stages),
+            ):
+                number = self.migration(server)['id']
+                count = len(self.migrations(server))
+                self.admin_api.api_delete(
+                    f'/servers/{server["id"]}/migrations/{number}'
+                )
+                self.await_end(server, 'cancelled', count - 1)
+                self.assert_at(server, 'host1', before)
+
+
+class UnsettledTestCase(LiveMigrationTestCase):
+    """Kills nova-compute in live migrations."""
+
+    def setUp(self):
+        super().setUp()
+        self.threads = self.useFixture(killed_threads.Threads())
+
+    def kill_in(self, server, owner, name, **options):
+        """Kill nova-compute in a live migration, and start it again."""
+        with self.threads.killed(owner, name, **options):
+            self.ask_to_migrate(server)
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+        server = self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual('host1', self.host_of(server))
+        self.assertEqual('error', self.migration(server)['status'])
+        return server
+
+    def down(self, host, *, is_down):
+        """Tell Nova whether a host is down."""
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        self.admin_api.put_service_force_down(service['id'], is_down)
+
+    def jobs(self):
+        """Return the jobs of the first host that have not ended."""
+        return _unfinished(self.control())
+
+    def begin_job(self):
+        """Have the host begin with its job, if there is one."""
+        return self.jobs() and self.control().advance_jobs()
+
+    def assert_right(self, server, before):
+        """Verify that a server is as before, and on record so."""
+        self.assertEqual(before, self.whole(server, 'host1'))
+        self.assert_recorded(server)
+
+    def assert_recorded(self, server):
+        """Verify that a server is on the first host, and on record so."""
+        self.assertEqual('host1', self.host_of(server))
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertIsNone(self.lpar(server, 'host2'))
+        recorded, real = self.attachments(server)
+        self.assertEqual(recorded, real)
+        self.assertLessEqual(recorded, self.cinder.complete)
+        self.assertIsNone(self.mark(server))
+        held = self._get_allocations_by_server_uuid(server['id'])
+        self.assertEqual([self._get_provider_uuid_by_host('host1')], [*held])
+
+    def volumes_of(self, server):
+        """Return the ids of the volumes of a server."""
+        disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        return [disk.volume_id for disk in disks if disk.is_volume]
+
+    def bring_back(self, server):
+        """Migrate a server back to the first host, as the page says."""
+        here = self.driver_of('host1').services.host
+        there = self.driver_of('host2').services.host
+        script = _script()
+        self.assertIn(_LOGON, script)
+        argv = [
+            'script',
+            self.lpar_uuid(server),
+            here.reader.last_or_read().system.name,
+            '127.0.0.1',
+        ]
+        rest = there.live_migrations._adapter
+        with fixtures.MockPatchObject(sys, 'argv', argv):
+            exec(script.replace(_LOGON, ''), {'rest': rest})  # noqa: S102
+
+    def driver_of(self, host):
+        """Return the driver of a running nova-compute."""
+        return self.computes[host].manager.driver
+
+
+class UnsettledTest(UnsettledTestCase):
+    """Live migrations after which Nova does not know where the server is."""
+
+    def test_nothing_is_lost_while_nova_does_not_know(self):
+        self.tell_stories()
+
+    @proofs.proves('operation.live-migrate')
+    def story_killed_before_the_end_server_is_as_it_was(self):
+        server = self.boot_live(volumes=2, request={'config_drive': True})
+        before = self.whole(server, 'host1')
+        attachments = self.attachments(server)
+        self.control().set_job_mode('manual', 'Migrate')
+        for owner, name in (
+            (live_migrations.LiveMigrations, '_move'),
+            # While PowerVM moves it, so that the start aborts that.
+            (job.Job, '_monitor_job'),
+        ):
+            with self.subTest(name):
+                is_job = name == '_monitor_job'
+                when = {'when': self.begin_job} if is_job else {}
+                self.kill_in(server, owner, name, **when)
+                self.assertIsNone(self.mark(server))
+                self.assertEqual(attachments, self.attachments(server))
+                self.assertEqual(before, self.whole(server, 'host1'))
+                # Nova has Cinder unmap what is not on record.
+                self.reboot_hard(server)
+                self.assertEqual(attachments, self.attachments(server))
+                self.assert_right(server, before)
+        self.control().set_job_mode('immediate', 'Migrate')
+        paths = [record['path'] for record in self.control().journal()]
+        self.assertIn('MigrateAbort', ' '.join(paths))
+
+    @proofs.proves('operation.live-migrate')
+    def story_host_that_does_not_answer_keeps_what_it_has(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        silent = exception.LparUnlocated(host='host2', reason='it is silent')
+        with (
+            mock.patch.object(
+                lpar_locations.LparLocations, 'there', side_effect=silent
+            ),
+        ):
+            after = self.migrate_live(server, 'error')
+            self.assertEqual('ERROR', after['status'])
+            self.assertEqual('host2', self.mark(server))
+            self.assertEqual(before, self.whole(server, 'host2'))
+            self.reboot_hard(server, expected='ERROR')
+            self.assertEqual(before, self.whole(server, 'host2'))
+        # Nova has volumes taken from the host that it believes to be wrong.
+        (volume,) = self.volumes_of(server)
+        with self.assertRaisesRegex(
+            nova_exception.NovaException, 'stays connected'
+        ):
+            self.driver_of('host2').detach_volume(
+                nova_context.get_admin_context(),
+                {'serial': volume, 'driver_volume_type': 'fibre_channel'},
+                self.instance(server),
+                '/dev/sdb',
+            )
+        self.assertEqual(before, self.whole(server, 'host2'))
+        # The host that has it does not build it once more.
+        self.computes['host1'].stop()
+        self.down('host1', is_down=True)
+        self.api.post_server_action(server['id'], {'evacuate': {}})
+        self.await_found(
+            lambda: (
+                self.migration(server)['migration_type'] == 'evacuation'
+                and self.migration(server)['status'] in ('error', 'failed')
+            ),
+            'the evacuation has no end',
+        )
+        self.assertIn('already exists', self.stdlog.logger.output)
+        self.assertEqual(before, self.whole(server, 'host2'))
+        self.down('host1', is_down=False)
+        self.restart_host('host1')
+        self.assertEqual(before, self.whole(server, 'host2'))
+        self.bring_back(server)
+        self.restart_host('host1')
+        self.reboot_hard(server)
+        self.assertEqual('host1', self.host_of(server))
+        self.assertEqual(before, self.whole(server, 'host1'))
+
+    @proofs.proves('operation.live-migrate')
+    def story_job_without_an_answer_may_still_begin(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        attachments = self.attachments(server)
+        silent = exception.RestSilent(server='it', reason='it is silent')
+        with (
+            mock.patch.object(
+                jobs.RestLiveMigrations, 'migrate', side_effect=silent
+            ),
+        ):
+            after = self.migrate_live(server, 'error')
+        self.assertEqual('ERROR', after['status'])
+        # Nothing was taken from the destination, where it may arrive.
+        _, real = self.attachments(server)
+        self.assertEqual(2, len(real))
+        self.assertEqual('host2', self.mark(server))
+        # It has not begun until the next cycle.
+        self._run_periodics()
+        self.assertEqual(attachments, self.attachments(server))
+        self.assertEqual(before, self.whole(server, 'host1'))
+        self.reboot_hard(server)
+        self.assert_right(server, before)
+
+    @proofs.proves('operation.live-migrate')
+    def story_killed_after_the_job_nothing_is_lost(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        (volume,) = self.volumes_of(server)
+        self.kill_in(server, live_migrations.LiveMigrations, '_ending')
+
+        def assert_safe():
+            self.assertIsNone(self.lpar(server, 'host1'))
+            self.assertEqual('running', self.lpar(server, 'host2').state)
+            self.assertEqual(before, self.whole(server, 'host2'))
+
+        assert_safe()
+        # Nova takes another host for one that has been evacuated.
+        self.flags(host='host1')
+        self.detach(server, volume, expected='error')
+        assert_safe()
+        self.reboot_hard(server, expected='ERROR')
+        self.assertIn('a live migration has brought it', self.fault(server))
+        assert_safe()
+        self.api.delete_server(server['id'])
+        self.await_found(
+            lambda: self.instance(server).task_state is None,
+            'the deletion has no end',
+        )
+        self.assertEqual('ERROR', self.api.get_server(server['id'])['status'])
+        assert_safe()
+        # The reboot has had Cinder unmap the volume from this host.
+        self._run_periodics()
+        self.bring_back(server)
+        self._run_periodics()
+        self.reboot_hard(server)
+        self.assert_right(server, before)
+        self.detach(server, volume)
