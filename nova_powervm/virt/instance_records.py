@@ -304,15 +304,20 @@ def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
     )
 
 
+def last_move(instance: Any) -> Any:
+    """Return Nova's last migration of an instance, of any kind, or None."""
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
+    )
+    return max(moves, key=lambda move: move.id, default=None)
+
+
 def has_failed_evacuation(instance: Any) -> bool:
     """Return whether the last move of an instance was to leave a lost host.
 
     :param instance: nova.objects.Instance, which is on that host.
     """
-    moves = objects.MigrationList.get_by_filters(
-        nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
-    )
-    last = max(moves, key=lambda move: move.id, default=None)
+    last = last_move(instance)
     return (
         last is not None
         and last.migration_type == fields.MigrationType.EVACUATION

@@ -27,7 +27,7 @@ from typing import Any
 import nova.conf
 from nova import context as nova_context
 from nova import objects
-from nova.compute import task_states
+from nova.compute import vm_states
 from nova.objects import fields
 from nova.volume import cinder
 from oslo_log import log as logging
@@ -35,6 +35,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import volumes
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import system_metadata
@@ -43,8 +44,10 @@ from nova_powervm.virt import translation
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-#: Statuses of live migrations after which Nova's records are right.
-_SETTLED = ('completed', 'failed', 'cancelled')
+#: The status of live migrations after which Nova's records are right. After
+#: others, Cinder may have failed while Nova took back what it had recorded
+#: (``_rollback_volume_bdms`` only warns of that).
+_COMPLETED = 'completed'
 
 
 class LiveVolumes:
@@ -121,7 +124,7 @@ class LiveVolumes:
         return {
             uuid
             for uuid, move in last.items()
-            if move.status not in _SETTLED and uuid in hosted
+            if move.status != _COMPLETED and uuid in hosted
         }
 
     def _put_right(self, uuid: str) -> bool:
@@ -130,16 +133,21 @@ class LiveVolumes:
         instance = objects.Instance.get_by_uuid(
             context, uuid, expected_attrs=['system_metadata']
         )
-        if instance.host != self._host.nodename:
-            return True
-        sight = self._host.locations.here(translation.lpar_of(instance))
-        is_moving = instance.task_state == task_states.MIGRATING
-        if is_moving or (sight is not None and not sight.is_settled):
+        is_recorded_here = instance.host == self._host.nodename
+        if is_recorded_here and instance.task_state is not None:
+            # Whatever Nova does now may change its records.
             return False
-        has_left = sight is None
         is_marked = bool(
             system_metadata.live_migration(instance.system_metadata)
         )
+        if not is_recorded_here or not (
+            is_marked or self._may_be_wrong(instance)
+        ):
+            return True
+        sight = self._host.locations.here(translation.lpar_of(instance))
+        if sight is not None and not sight.is_settled:
+            return False
+        has_left = sight is None
         if has_left and not is_marked:
             # Its LPAR was lost in another way.
             return True
@@ -150,8 +158,24 @@ class LiveVolumes:
         if is_marked:
             # Its config drive was disconnected for the migration.
             self._host.disks.insert(translation.lpar_of(instance))
-            system_metadata.write_live_migration(instance, None)
+            # After an unknown end, PowerVM may still begin to move it: the
+            # next hard reboot removes the mark.
+            if instance.vm_state != vm_states.ERROR:
+                system_metadata.write_live_migration(instance, None)
         return True
+
+    def _may_be_wrong(self, instance: Any) -> bool:
+        """Return whether a live migration may have left wrong records.
+
+        After a later move, the attachments of another host may be right.
+        Without credentials, :meth:`obstacle` has had it refused.
+        """
+        last = instance_records.last_move(instance)
+        return (
+            not self.obstacle()
+            and last is not None
+            and last.migration_type == fields.MigrationType.LIVE_MIGRATION
+        )
 
     def _settle_volumes(
         self, context: Any, instance: Any, *, has_left: bool
@@ -181,6 +205,9 @@ class LiveVolumes:
         this host see them, and change no record.
         """
         whose = {one: self._is_own(context, one) for one in ids}
+        if whose.get(record.attachment_id, False) is None:
+            # Nova is just attaching the volume.
+            return
         own = [one for one, is_own in whose.items() if is_own]
         if not own:
             own = [self._attach(context, instance, record)]

@@ -65,12 +65,17 @@ class LiveVolumesTest(test.NoDBTestCase):
             uuid=uuids.instance,
             host='host1',
             task_state=None,
+            vm_state='active',
             system_metadata={},
         )
+        self.flags(auth_type='password', group='cinder')
         self.move = mock.Mock(
-            id=1, instance_uuid=uuids.instance, status='error'
+            id=1,
+            instance_uuid=uuids.instance,
+            migration_type='live-migration',
+            status='error',
         )
-        record = mock.Mock(
+        self.record = mock.Mock(
             is_volume=True, attachment_id='theirs', volume_id='v1'
         )
         for owner, name, answer in (
@@ -79,7 +84,7 @@ class LiveVolumesTest(test.NoDBTestCase):
             (
                 objects.BlockDeviceMappingList,
                 'get_by_instance_uuid',
-                [record],
+                [self.record],
             ),
         ):
             self.useFixture(
@@ -139,8 +144,9 @@ class LiveVolumesTest(test.NoDBTestCase):
         self.host.locations.here.return_value = moving
         self.assertEqual(([], []), self.put_right(**both))
         self.host.locations.here.return_value = RUNNING
-        self.instance.task_state = 'migrating'
-        self.assertEqual(([], []), self.put_right(**both))
+        for task in ('migrating', 'rebuilding', 'resize_migrated'):
+            self.instance.task_state = task
+            self.assertEqual(([], []), self.put_right(**both))
         self.instance.task_state = None
         self.assertEqual((['ours'], ['theirs']), self.put_right(**both))
 
@@ -158,6 +164,36 @@ class LiveVolumesTest(test.NoDBTestCase):
         self.assertEqual((['made'], ['theirs']), found)
         self.marked.assert_called_once_with(self.instance, None)
 
+    def test_server_that_may_still_begin_to_move_keeps_its_mark(self):
+        self.instance.vm_state = 'error'
+        key = system_metadata.LIVE_MIGRATION
+        key.write(self.instance.system_metadata, 'to host2')
+        found = self.put_right(ours=paths(OWN), theirs=paths(FOREIGN))
+        self.assertEqual((['ours'], ['theirs']), found)
+        self.host.disks.insert.assert_called_once()
+        self.marked.assert_not_called()
+
+    def test_volume_that_is_just_attached_stays_as_it_is(self):
+        self.record.attachment_id = 'reserved'
+        self.assertEqual(([], []), self.put_right(reserved={}))
+        self.cinder.attachment_create.assert_not_called()
+
+    def test_other_move_has_its_own_attachments(self):
+        self.move.migration_type = 'evacuation'
+        both = {'ours': paths(OWN), 'theirs': paths(FOREIGN)}
+        self.assertEqual(([], []), self.put_right(**both))
+
+    def test_migration_refused_for_lack_of_credentials_changed_nothing(self):
+        self.flags(auth_type=None, group='cinder')
+        with self.assertNoLogs(live_volumes.LOG.logger, 'WARNING'):
+            self.assertEqual(([], []), self.put_right(ours={}))
+        self.cinder.attachment_get_all.assert_not_called()
+
+    def test_failed_migration_may_have_left_wrong_records(self):
+        self.move.status = 'failed'
+        found = self.put_right(ours=paths(OWN), theirs=paths(FOREIGN))
+        self.assertEqual((['ours'], ['theirs']), found)
+
     def test_only_unfinished_migrations_are_looked_at(self):
         self.move.status = 'completed'
         both = {'ours': paths(OWN), 'theirs': paths(FOREIGN)}
@@ -165,6 +201,6 @@ class LiveVolumesTest(test.NoDBTestCase):
         self.cinder.attachment_get_all.assert_not_called()
 
     def test_records_can_be_put_right_only_with_credentials(self):
-        self.assertIn('[cinder]', live_volumes.LiveVolumes.obstacle())
-        self.flags(auth_type='password', group='cinder')
         self.assertEqual('', live_volumes.LiveVolumes.obstacle())
+        self.flags(auth_type=None, group='cinder')
+        self.assertIn('[cinder]', live_volumes.LiveVolumes.obstacle())
