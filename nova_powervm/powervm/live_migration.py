@@ -12,6 +12,7 @@
 
 """The host's part of live migrations: what it says, and its jobs."""
 
+import contextlib
 from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -167,7 +168,7 @@ class RestLiveMigrations(interfaces.LiveMigrations):
     ) -> None:
         """Run a job; without its answer, nothing is known of its end."""
         action = f'{action} the live migration of LPAR {uuid}'
-        with rest_errors.translated(action):
+        with rest_errors.translated(action), _told_apart(action):
             migration.migrate_lpar(
                 self._read(uuid),
                 target.system,
@@ -196,6 +197,28 @@ class RestLiveMigrations(interfaces.LiveMigrations):
             return _LPAR.get(self._adapter, uuid=uuid)
         except pvm.HttpNotFound as error:
             raise exception.PartitionNotFound(uuid=uuid) from error
+
+
+@contextlib.contextmanager
+def _told_apart(action: str) -> Iterator[None]:
+    """Tell a job that has failed from one that may still begin.
+
+    pypowervm also calls a job failed if the request for it had no answer, or
+    if it has not ended in time (``Job.run_job``).
+
+    :raises exception.RestUnreachable: It has not ended in time, or the server
+        does not say whether it has.
+    """
+    try:
+        yield
+    except (pvm.JobRequestTimedOut, pvm.HttpError) as error:
+        raise exception.RestUnreachable(
+            server='[powervm]rest_url', reason=f'{action}: {error}'
+        ) from error
+    except pvm.JobRequestFailed as error:
+        if isinstance(error.__context__, pvm.Error):
+            raise error.__context__ from error
+        raise
 
 
 def _serving_disks(

@@ -225,6 +225,9 @@ class LiveMigrations:
                 )
             _tell(data, _UDIDS, json.dumps(guest.udids))
             _tell(data, _KEY, self._jobs.public_key())
+            if ids:
+                # However it ends: Nova goes on if Cinder fails meanwhile.
+                self._volume_records.note(instance.uuid)
             return data
 
     def _guest(
@@ -580,10 +583,12 @@ class LiveMigrations:
 def _may_begin(instance: Any, problem: Exception | None) -> bool:
     """Return whether PowerVM may still begin to move an LPAR.
 
-    The request for the job, or for its state, had no answer.
+    The request for the job, or for its state, had no answer, or one of a
+    server that did not know more.
     """
     is_asked = system_metadata.live_migration(instance.system_metadata)
-    return bool(is_asked) and isinstance(problem, exception.RestUnreachable)
+    unanswered = exception.RestUnreachable | exception.RestBusy
+    return bool(is_asked) and isinstance(problem, unanswered)
 
 
 def _ports(network_info: Any, data: Any) -> Sequence[network_ports.Port]:

@@ -19,10 +19,14 @@ import textwrap
 from unittest import mock
 
 import fixtures
+from cinderclient import exceptions as cinder_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.volume import cinder
 from oslo_utils import uuidutils
+from pypowervm import adapter
+from pypowervm import exceptions as pvm
 from pypowervm.wrappers import job
 
 from nova_powervm import exception
@@ -261,6 +265,26 @@ class LiveMigrationsTest(LiveMigrationTestCase):
                 self.assert_at(server, 'host1', before)
                 event = self.events(server, 'live-migration', EVENT)[0]
                 self.assertEqual('Error', event['result'])
+
+    @proofs.proves('operation.live-migrate')
+    def story_cinder_that_fails_in_a_roll_back_costs_no_volume(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        recorded, _ = self.attachments(server)
+        self.control().plan_job('Migrate', 'HSCL0000 no way')
+        with mock.patch.object(
+            cinder.API,
+            'attachment_delete',
+            new=mock.Mock(side_effect=cinder_exception.ClientException(500)),
+        ):
+            self.migrate_live(server, 'failed')
+        # Nova goes on with a record that has the next reboot delete the
+        # other attachment.
+        self.assertNotEqual(recorded, self.attachments(server)[0])
+        self._run_periodics()
+        self.assertEqual((recorded, recorded), self.attachments(server))
+        self.reboot_hard(server)
+        self.assert_at(server, 'host1', before)
 
     def story_guest_that_went_on_at_the_destination_is_there(self):
         server = self.boot_live(volumes=1)
@@ -525,6 +549,23 @@ class UnsettledTest(UnsettledTestCase):
         self.assertEqual(before, self.whole(server, 'host1'))
         self.reboot_hard(server)
         self.assert_right(server, before)
+
+    @proofs.proves('operation.live-migrate')
+    def story_job_of_which_pypowervm_says_that_it_failed_may_begin(self):
+        server = self.boot_live(volumes=1)
+        request = adapter.Session.request
+
+        def lose_job(session, method, path, *args, **options):
+            if method == 'PUT' and path.endswith('/do/Migrate'):
+                raise pvm.ConnectionError('the answer is lost')
+            return request(session, method, path, *args, **options)
+
+        with mock.patch.object(adapter.Session, 'request', lose_job):
+            after = self.migrate_live(server, 'error')
+        self.assertEqual('ERROR', after['status'])
+        self.assertEqual('host2', self.mark(server))
+        _, real = self.attachments(server)
+        self.assertEqual(2, len(real))
 
     @proofs.proves('operation.live-migrate')
     def story_killed_after_the_job_nothing_is_lost(self):

@@ -12,6 +12,12 @@
 
 """What a host says before a live migration; functional tests migrate."""
 
+from unittest import mock
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.wrappers import job as pvm_job
+
 from nova_powervm import exception
 from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import partition
@@ -108,6 +114,48 @@ class LiveMigrationTest(volumes.VolumesTestCase):
         self.assertIn('ssh-', self.live.public_key())
         counts = self.control.journal_counts()
         self.assertEqual(1, counts['POST ManagementConsole.update'])
+
+    def test_job_that_has_failed_differs_from_one_that_may_begin(self):
+        self.spawn()
+        target = live_migration.Target('other', '127.0.0.1')
+        request = pvm_adapter.Session.request
+        lost = pvm.ConnectionError('the answer is lost')
+        busy = pvm.HttpError(
+            pvm_adapter.Response('PUT', '/rest/api', 503, 'busy', {})
+        )
+
+        def failing(method, error):
+            def request_or_fail(session, called, *args, **options):
+                answer = request(session, called, *args, **options)
+                if called == method:
+                    raise error
+                return answer
+
+            return mock.patch.object(
+                pvm_adapter.Session, 'request', request_or_fail
+            )
+
+        for method, error, expected in (
+            # The request for the job, of which pypowervm says that it failed.
+            ('PUT', lost, exception.RestUnreachable),
+            ('PUT', busy, exception.RestBusy),
+        ):
+            with (
+                self.subTest(method, error=error),
+                failing(method, error),
+                self.assertRaises(expected),
+            ):
+                self.live.migrate(LPAR, target)
+        timed_out = pvm.JobRequestTimedOut(operation_name='it', seconds=1)
+        with (
+            mock.patch.object(pvm_job.Job, 'run_job', side_effect=timed_out),
+            self.assertRaises(exception.RestUnreachable),
+        ):
+            self.live.migrate(LPAR, target)
+        # The host says that it has failed.
+        with self.assertRaises(exception.RestError) as raised:
+            self.live.migrate(LPAR, target)
+        self.assertNotIsInstance(raised.exception, exception.RestBusy)
 
     def test_abort_and_recovery_without_migration_are_refused(self):
         self.spawn()
