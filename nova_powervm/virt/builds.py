@@ -141,6 +141,8 @@ class Builds:
         slot_records.note_all(instance, outcome.slots)
         # A server that was shelved on an older host has keys of that version.
         system_metadata.rename(instance.system_metadata)
+        # Wherever a live migration had brought it, the server is here now.
+        system_metadata.LIVE_MIGRATION.remove(instance.system_metadata)
         _record_image(instance)
         self._host.storage.record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
@@ -167,6 +169,7 @@ class Builds:
         instance_volumes.record(build.block_device_info, outcome.udids)
         slot_records.note_all(build.instance, outcome.slots)
         self._host.storage.record_pool(build.instance)
+        system_metadata.LIVE_MIGRATION.remove(build.instance.system_metadata)
 
     def check_rebuild(
         self, build: BuildRequest, *, evacuate: bool, preserve_ephemeral: bool

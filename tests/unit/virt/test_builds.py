@@ -135,6 +135,22 @@ class RefusedRebuildTest(test_instance_records.RecordsTestCase):
                     bool(disks) and not profiles, host.lpars.check.called
                 )
 
+    def test_server_is_where_it_was_made_last(self):
+        host = mock.Mock(nodename='host2')
+        host.lpars.run.return_value = mock.Mock(udids={}, slots={})
+        metadata = self.handed.system_metadata
+        system_metadata.LIVE_MIGRATION.write(metadata, 'to host3')
+        build = builds.BuildRequest(
+            self.context, self.handed, None, None, [], None
+        )
+        with mock.patch.object(
+            builds.Builds,
+            '_describe',
+            return_value=(spec.Wanted(self.uuid), None),
+        ):
+            builds.Builds(host).arrive(build, None)
+        self.assertIsNone(system_metadata.live_migration(metadata))
+
 
 class SpawnTest(test_instance_records.RecordsTestCase):
     """What must hold before a build plans anything."""
