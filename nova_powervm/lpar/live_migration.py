@@ -234,9 +234,9 @@ def _of_storage(guest: Guest, destination: Destination) -> Iterator[str]:
         yield 'the destination does not see the same shared storage pool'
     if guest.locked:
         yield (
-            f'{", ".join(guest.locked)} can be opened by one Virtual I/O '
-            'Server only, and in a live migration servers of both hosts open '
-            'it. Set its reserve_policy to no_reserve'
+            f'{", ".join(guest.locked)} can be reserved by one Virtual I/O '
+            'Server, and in a live migration servers of both hosts open it. '
+            'Set its reserve_policy to no_reserve'
         )
     for kind, numbers, servers in (
         ('disks', _numbers(guest, of_volumes=False), destination.disk_servers),

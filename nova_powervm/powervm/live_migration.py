@@ -128,14 +128,13 @@ class RestLiveMigrations(interfaces.LiveMigrations):
 
     @rest_errors.retried
     def unsuitable(self, udids: Collection[str]) -> Collection[str]:
-        """Find disks with the reserve policy ``SinglePath``."""
+        """Find disks with another reserve policy than ``NoReserve``."""
         servers = self._mappings.read()
         return sorted(
             f'{disk.name} of {server.name}'
             for server in servers
             for disk in server.disks
-            if disk.udid in udids
-            and disk.reserve_policy == holders.SINGLE_PATH
+            if disk.udid in udids and disk.reserve_policy != holders.NO_RESERVE
         )
 
     @rest_errors.retried
@@ -233,14 +232,14 @@ def _serving_disks(
 def _locked(
     servers: Sequence[volume_mappings.Server], lpar_uuid: str
 ) -> Iterator[str]:
-    """Yield the disks of an LPAR that only one server can open."""
+    """Yield the disks of an LPAR that servers of two hosts may not share."""
     for server in servers:
         for mapped in server.mapped:
             disk = server.disk(mapped.udid)
             if (
                 mapped.lpar_uuid == lpar_uuid
                 and disk is not None
-                and disk.reserve_policy == holders.SINGLE_PATH
+                and disk.reserve_policy != holders.NO_RESERVE
             ):
                 yield f'{disk.name} of {server.name}'
 

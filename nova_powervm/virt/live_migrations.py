@@ -317,9 +317,9 @@ class LiveMigrations:
             raise exception.VolumeRefused(
                 volume=volume.id,
                 reason=exception.PrivateText(
-                    f'{", ".join(locked)} can be opened by one Virtual I/O '
-                    'Server only, and in a live migration servers of both '
-                    'hosts open it. Set its reserve_policy to no_reserve',
+                    f'{", ".join(locked)} can be reserved by one Virtual I/O '
+                    'Server, and in a live migration servers of both hosts '
+                    'open it. Set its reserve_policy to no_reserve',
                     'the Virtual I/O Servers of both hosts cannot share its '
                     'disk',
                 ),

@@ -21,6 +21,7 @@ The other host is asked by Nova's call about shared storage: see
 :mod:`nova_powervm.virt.moves`.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,10 +157,10 @@ class LparLocations:
 def _is_gone(context: Any, host: str) -> bool:
     """Return whether an administrator says that a host runs no servers.
 
-    Nova evacuates servers on the same word.
+    Nova evacuates servers on the same word. It deletes the service of a host
+    that has no server on record, although the LPAR may be there.
     """
-    try:
+    with contextlib.suppress(nova_exception.NotFound):
         service = objects.Service.get_by_compute_host(context, host)
-    except nova_exception.NotFound:
-        return True
-    return bool(service.forced_down)
+        return bool(service.forced_down)
+    return False

@@ -73,7 +73,7 @@ class LiveMigrationTest(volumes.VolumesTestCase):
         with self.assertRaises(exception.PartitionNotFound):
             self.live.guest(LPAR[:-1] + 'F', ())
 
-    def test_disk_for_one_server_only_is_named(self):
+    def test_disk_with_a_reserve_is_named(self):
         self.spawn(volumes=(volumes.volume(),))
         udids = [volumes.UDIDS['v1'], volumes.UDIDS['v2']]
         self.assertEqual([], self.live.unsuitable(udids))

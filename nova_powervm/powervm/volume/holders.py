@@ -38,6 +38,7 @@ ANEW = 'Detach the volume, and attach it again'
 REFRESHED = 'Refresh it if it is a copy'
 
 SINGLE_PATH = 'SinglePath'
+NO_RESERVE = 'NoReserve'
 _KIND = volumes.FIBRE_CHANNEL
 
 

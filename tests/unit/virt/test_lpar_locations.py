@@ -132,13 +132,14 @@ class LocationsTest(base.NoDBTestCase):
                 self.answer = answer
                 self.check()
 
-    def test_host_that_is_declared_down_or_gone_has_none(self):
+    def test_host_that_is_declared_down_has_none(self):
         self.put(None, RUNNING)
         self.service.forced_down = True
         self.check()
-        self.service = None
-        self.check()
         self.assertEqual([], self.asked)
+        # Nova lets go of a service that has no server on record.
+        self.service = None
+        self.assertRaises(exception.LparElsewhere, self.check)
 
     def test_each_host_answers_what_it_shows(self):
         for here in (None, RUNNING, MOVING):
