@@ -26,6 +26,8 @@ from demo import stack as stack_lib
 
 # Knows in_tree, nested allocation candidates and group_policy.
 _PLACEMENT_MICROVERSION = '1.36'
+# Knows why an event has failed.
+_EVENTS_MICROVERSION = '2.84'
 
 IMAGE = 'tiny'
 NETWORK = 'demo'
@@ -288,6 +290,18 @@ class Cloud:
         }
         return {'action': last['action'], 'results': sorted(results)}
 
+    def last_details(self, server: Server) -> list[str]:
+        """Return what the events of the last action on a server say."""
+        path = f'/servers/{server.id}/os-instance-actions'
+        (last, *_) = self._compute(path)['instanceActions']
+        found = self._compute(
+            f'{path}/{last["request_id"]}', _EVENTS_MICROVERSION
+        )
+        details = (
+            event['details'] for event in found['instanceAction']['events']
+        )
+        return [one for one in details if one]
+
     def delete_server(self, server: Server, seconds: float = 60) -> None:
         """Delete a server and wait until it is gone."""
         self._api.compute.delete_server(server.id)
@@ -394,8 +408,10 @@ class Cloud:
             traits=sorted(self._placement(path + '/traits')['traits']),
         )
 
-    def _compute(self, path: str) -> typing.Any:
-        answer = self._api.compute.get(path)
+    def _compute(
+        self, path: str, microversion: str | None = None
+    ) -> typing.Any:
+        answer = self._api.compute.get(path, microversion=microversion)
         openstack.exceptions.raise_from_response(answer)
         return answer.json()
 

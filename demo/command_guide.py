@@ -35,6 +35,8 @@ _FIRST = 'nova-compute-1.conf'
 _MY_FLAVOR = 'my-flavor'
 _AWAY = 'my-evacuated'
 _API = '--os-compute-api-version'
+_NO_DEVICE = 'my-no-device'
+_MY_LIVE = 'my-live'
 _MY_BOOTED = 'my-booted'
 _MY_VOLUME = 'my-volume'
 _MY_PROFILE = 'my-profile'
@@ -245,11 +247,33 @@ class Guide:
         return [
             *commands,
             '',
+            *self._live_migration_commands(),
+            '',
             *self._move_commands(),
             '',
             *self._image_commands(),
             '',
             *self._evacuation_commands(),
+        ]
+
+    def _live_migration_commands(self) -> list[str]:
+        """Return how a server without a device moves while it runs."""
+        openstack = self._program('openstack')
+        flavor = _NO_DEVICE
+        return [
+            f'# {_MY_LIVE} has no device, and moves to the other host while '
+            'it runs',
+            f'{openstack} flavor create --ram 2048 --vcpus 1 --disk 1 '
+            f'{flavor}',
+            *self._server_command(flavor, _MY_LIVE),
+            f'{openstack} server migrate --live-migration {_MY_LIVE}',
+            '# my-server has a device, and is refused. The reason is in an '
+            'event:',
+            f'{openstack} server migrate --live-migration my-server',
+            f'{openstack} {_API} 2.84 server event show my-server \\',
+            f'    $({openstack} server event list -f value -c "Request ID" '
+            'my-server | head -n 1) \\',
+            '    -f json -c events | grep details',
         ]
 
     def _move_commands(self) -> list[str]:

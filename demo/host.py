@@ -390,6 +390,15 @@ class Host:
         """Write to the beginning of a disk, as a guest does."""
         self._emulator.write_disk(udid, base64.b64encode(data).decode(), 0)
 
+    def count(self, partition: str, offset: int) -> int:
+        """Let a guest count one on, and write the number to its first disk.
+
+        :param partition: the UUID of the LPAR.
+        :param offset: of the number, eight bytes, on the disk.
+        :returns: the number.
+        """
+        return int(self._emulator.tick(partition, offset)['count'])
+
     def log_off(self) -> None:
         """End the session, unless the host has stopped."""
         with contextlib.suppress(requests.ConnectionError):

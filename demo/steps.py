@@ -28,6 +28,7 @@ from demo import console_steps
 from demo import display
 from demo import evacuation_steps
 from demo import image_steps
+from demo import live_migration_steps
 from demo import move_steps
 from demo import provider_steps
 from demo import report
@@ -162,6 +163,9 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ('A guest writes to its disk', evacuation_steps.write_disk),
     ('Create an image of the server', image_steps.create_image),
     ('Rescue and unrescue', image_steps.rescue),
+    ('A server without a device', live_migration_steps.boot),
+    ('Live migrate a server', live_migration_steps.migrate),
+    ('A server with a GPU is refused', live_migration_steps.refuse),
     ('Migration of its server to the second host', move_steps.migrate),
     (
         'Confirmation of the migration',
@@ -192,11 +196,15 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
 #: The steps on two hosts with volumes.
 TWO_HOST_CINDER_STEPS: _StepsIn[two_hosts.Context] = (
     *_BOTH_HOSTS,
+    ('Boot from a volume without a device', volume_move_steps.boot_live),
+    ('Live migrate one with a volume', volume_move_steps.migrate_live),
+    ('Its deletion releases everything', volume_move_steps.delete_live),
     (
         'Boot from a volume with a GPU, on the first host',
         volume_move_steps.boot,
     ),
     ('Attach another volume', volume_move_steps.attach),
+    ('A server with a GPU is refused', live_migration_steps.refuse),
     ('Migrate a server with its volumes', volume_move_steps.migrate),
     (
         'Confirmation of the migration',

@@ -194,18 +194,20 @@ def boot(
     host: str,
     *,
     is_forced: bool = True,
+    gpus: int = 1,
 ) -> Outcome:
     """Boot a server; compare Placement, Nova and both hosts.
 
     :param host: where the server has to be.
     :param is_forced: whether the request names this host.
+    :param gpus: how many GPUs its flavor gives to it.
     """
     server = context.create_server(name, flavor, host if is_forced else None)
     context.contents[name] = guest.sha256(context.image_data)
     place = two_hosts.find_place(context, server, host)
     expected = two_hosts.expect(context, place)
     observed = two_hosts.observe(context, server)
-    expected |= {'GPUs': 1, 'ports': 1}
+    expected |= {'GPUs': gpus, 'ports': 1}
     observed |= {'GPUs': len(place.gpus), 'ports': len(place.macs)}
     return expected, observed, two_hosts.show(context, server)
 

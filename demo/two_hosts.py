@@ -226,7 +226,10 @@ def expect(
         'server': status,
         'fault': '',
         'host': place.name,
-        'GPUs in Placement': {**(held or {}), place.name: place.gpus},
+        'GPUs in Placement': {
+            **(held or {}),
+            **({place.name: place.gpus} if place.gpus else {}),
+        },
         'LPAR': {**lpars, place.name: place.lpar(state)},
     }
 

@@ -15,7 +15,8 @@
 
 Both are like the emulator's default world, with the same DRC indexes and
 their own names and serial numbers. One GPU of the second host is of another
-model. They share a storage pool.
+model. They share a storage pool. Guests have RMC, without which they cannot
+migrate live.
 """
 
 import pathlib
@@ -63,6 +64,8 @@ def make(*, has_volumes: bool = False) -> list[worlds.World]:
     for number, world in enumerate((first, second), start=1):
         if has_volumes:
             volume_world.add_to(world, number)
+        else:
+            volume_world.add_management(world)
         world['clusters'] = [_cluster(world)]
     return [first, second]
 

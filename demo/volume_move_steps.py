@@ -12,8 +12,9 @@
 
 """Steps about a server that moves between two hosts with its volumes.
 
-It boots from one volume and has another one. After each move, the array, both
-hosts and the bytes of the volumes tell where they are.
+It boots from one volume and has another one. Before it, a server without a
+device migrates live. After each move, the array, both hosts and the bytes of
+the volumes tell where they are.
 """
 
 import dataclasses
@@ -26,6 +27,7 @@ from demo import array_evidence
 from demo import cloud as cloud_lib
 from demo import evacuation_steps
 from demo import guest
+from demo import live_migration_steps
 from demo import move_steps
 from demo import operator_commands
 from demo import report
@@ -49,26 +51,43 @@ _SECONDS = 30.0
 
 def boot(context: Context) -> Outcome:
     """Boot a server with a GPU from a volume, on the first host."""
+    return _boot(context, SERVER, two_host_steps.FLAVOR, 1)
+
+
+def boot_live(context: Context) -> Outcome:
+    """Boot a server without a device from a volume, on the first host."""
+    _, _, flavor = live_migration_steps.create_flavor(context)
+    expected, observed, shown = _boot(
+        context, live_migration_steps.SERVER, live_migration_steps.FLAVOR, 0
+    )
+    return expected, observed, [*flavor, '', *shown]
+
+
+def _boot(context: Context, name: str, flavor: str, gpus: int) -> Outcome:
+    """Boot a server from a volume, on the first host.
+
+    :param gpus: how many GPUs its flavor gives to it.
+    """
     first, _ = context.sides
     result = operator_commands.run_openstack(
         context.stack,
         *('--os-compute-api-version', _MICROVERSION),
-        *('server', 'create', '--flavor', two_host_steps.FLAVOR),
+        *('server', 'create', '--flavor', flavor),
         *('--image', cloud_lib.IMAGE, '--boot-from-volume', '1'),
         *('--network', cloud_lib.NETWORK, '--key-name', cloud_lib.KEY),
         *('--config-drive', 'True', '--host', first.name),
-        *('--wait', '-c', 'name', '-c', 'status', SERVER),
+        *('--wait', '-c', 'name', '-c', 'status', name),
     )
-    server = context.cloud.find_server(SERVER)
+    server = context.cloud.find_server(name)
     context.servers.append(server)
     written = guest.sha256(context.image_data)
-    context.contents[SERVER] = written
+    context.contents[name] = written
     _meet(context, written)
     place = two_hosts.find_place(context, server, first.name)
     expected = {
         'exit status': 0,
         **two_hosts.expect(context, place),
-        'GPUs': 1,
+        'GPUs': gpus,
         'ports': 1,
         'units of the pool': [],
     }
@@ -81,6 +100,26 @@ def boot(context: Context) -> Outcome:
     }
     shown = [*result.lines(), '', *two_hosts.show(context, server)]
     return _add_volumes(context, first, (expected, observed, shown))
+
+
+def migrate_live(context: Context) -> Outcome:
+    """Migrate the server to the second host while its guest runs."""
+    _, second = context.sides
+    outcome = live_migration_steps.migrate(context)
+    ((device, known),) = context.volumes.items()
+    context.volumes[device] = dataclasses.replace(
+        known, sha256=context.contents[live_migration_steps.SERVER]
+    )
+    return _add_volumes(context, second, outcome)
+
+
+def delete_live(context: Context) -> Outcome:
+    """Delete the server; verify that both hosts are as at the beginning."""
+    outcome = two_host_steps.delete_servers(context)
+    # The steps after this one follow another server.
+    for found in (context.servers, context.volumes, context.contents):
+        found.clear()
+    return outcome
 
 
 def attach(context: Context) -> Outcome:

@@ -49,9 +49,8 @@ def add_to(world: worlds.World, host: int = 1) -> worlds.World:
 
     :param host: The number of the host, for names of its ports.
     """
-    world |= {'guests_have_rsct': True}
+    add_management(world)
     (system,) = world['systems']
-    system['virtual_switches'].append({'name': 'MGMTSWITCH', 'mode': 'Vepa'})
     first, second = _SERVERS
     (server,) = system['virtual_io_servers']
     system['virtual_io_servers'].append(
@@ -66,6 +65,13 @@ def add_to(world: worlds.World, host: int = 1) -> worlds.World:
         for number, name in enumerate((first, second))
     ]
     return world
+
+
+def add_management(world: worlds.World) -> None:
+    """Let guests have RMC, which needs NovaLink's management switch."""
+    world |= {'guests_have_rsct': True}
+    (system,) = world['systems']
+    system['virtual_switches'].append({'name': 'MGMTSWITCH', 'mode': 'Vepa'})
 
 
 def wwpns(host: int = 1) -> dict[str, list[str]]:

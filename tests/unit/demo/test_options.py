@@ -308,7 +308,9 @@ class GuideTest(unittest.TestCase):
             (
                 ' --hosts 2',
                 {'hosts': 2, 'large_flavor': 'gpu.two'},
-                'pkill -9 -f /a state/etc/nova-compute-1.conf|evacuate'
+                'migrate --live-migration my-live|--live-migration my-server'
+                '|2.84 server event show my-server'
+                '|pkill -9 -f /a state/etc/nova-compute-1.conf|evacuate'
                 '|nova-compute-2.conf diff|resize --flavor gpu.two',
                 'nova.conf|volume|cyborg',
             ),
