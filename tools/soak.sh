@@ -52,7 +52,8 @@ soak_request-states() { # 4 min: does each operation in each state of requests
 soak_requests() { # 5 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
         tests.ops.test_faults tests.ops.test_kills \
-        tests.ops.test_reading tests.ops.test_volume_faults
+        tests.ops.test_reading tests.ops.test_volume_faults \
+        tests.ops.test_check_partition
 }
 soak_evacuation-starts() { # 15 min: starts a host at each access of another's start
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.start_sweep

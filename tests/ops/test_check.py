@@ -635,7 +635,7 @@ class CommandTest(CheckTestCase):
             self.assertRaises(SystemExit) as caught,
             contextlib.redirect_stderr(io.StringIO()),
         ):
-            app.main(['partition'])
+            app.main(['guest'])
         self.assertEqual(exit_codes.USAGE, caught.exception.code)
 
     def test_command_needs_neither_nova_nor_placement(self):

@@ -46,7 +46,8 @@ LOG = logging.getLogger(__name__)
 
 _Server: TypeAlias = virtual_io_server.VIOS
 _Mapping: TypeAlias = virtual_io_server.VSCSIMapping
-_XAG = (const.XAG.VIO_SMAP,)
+#: What to read of servers for their mappings.
+XAG = (const.XAG.VIO_SMAP,)
 _RUNNING = bp.LPARState.RUNNING
 
 #: Uuid of each server -> pypowervm's wrappers of what it has of an LPAR.
@@ -169,7 +170,7 @@ class ScsiMappings:
         """
         action = f'reading the storage of LPAR {lpar_uuid}'
         with rest_errors.translated(action):
-            servers = virtual_io_servers.read_all(self._adapter, _XAG)
+            servers = virtual_io_servers.read_all(self._adapter, XAG)
         names = {
             name
             for server in servers
@@ -307,7 +308,7 @@ class ScsiMappings:
         :param names: The names that the disk may have.
         """
         with rest_errors.translated(f'reading the mappings of {names[0]}'):
-            server = virtual_io_servers.read(self._adapter, server_uuid, _XAG)
+            server = virtual_io_servers.read(self._adapter, server_uuid, XAG)
         mappings = [
             mapping
             for mapping in server.scsi_mappings

@@ -14,11 +14,13 @@
 
 import argparse
 import collections
+import functools
 import json
 import logging
 import pathlib
 import sys
 import textwrap
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -26,18 +28,28 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.powervm import inspection
+from nova_powervm.powervm import trial
 from nova_powervm.tool import errors
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import host
+from nova_powervm.tool.check import partition_checks
 from nova_powervm.tool.check import report
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader
 
 NAME = 'nova-powervm-check'
 _HOST = 'host'
+_PARTITION = 'partition'
+#: The checks of each mode.
+MODES: Mapping[str, Sequence[answers.Check[Any]]] = {
+    _HOST: host.CHECKS,
+    _PARTITION: partition_checks.CHECKS,
+}
 _INDENT = ' ' * 4
-_TITLE_WIDTH = max(len(check.title) for check in host.CHECKS)
+_TITLE_WIDTH = max(
+    len(check.title) for checks in MODES.values() for check in checks
+)
 _OUTCOME_WIDTH = max(
     map(len, (*answers.Outcome, *answers.Meaning)),
 )
@@ -53,13 +65,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     options = make_parser().parse_args(argv)
     if options.print_schema:
-        print(json.dumps(report.schema(_HOST, host.CHECKS), indent=2))
+        schema = report.schema(options.mode, MODES[options.mode])
+        print(json.dumps(schema, indent=2))
         return exit_codes.SUCCESS
     try:
         config = configs.read_config(options.config_files, options.config_dirs)
-        results, durations = check_host(config)
+        results, durations = (
+            check_host(config)
+            if options.mode == _HOST
+            else (check_partition(config, is_agreed=options.yes), {})
+        )
         if options.report:
-            document = report.document(_HOST, results, durations)
+            document = report.document(options.mode, results, durations)
             write_report(options.report, document)
     except errors.EXPECTED as error:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
@@ -78,9 +95,15 @@ def make_parser() -> argparse.ArgumentParser:
         'mode',
         nargs='?',
         default=_HOST,
-        choices=[_HOST],
+        choices=[*MODES],
         help='what to do: host, the default, reads the host that [powervm] '
-        'in nova.conf names, and changes nothing',
+        'in nova.conf names, and changes nothing; partition makes an LPAR '
+        'there, and removes it',
+    )
+    parser.add_argument(
+        '--yes',
+        action='store_true',
+        help='do not ask before the LPAR of partition is made',
     )
     parser.add_argument(
         '--version', action='version', version=configs.describe_version(NAME)
@@ -127,9 +150,108 @@ def check_host(
     return results, durations
 
 
-def print_question(number: int, check: answers.Check[Any]) -> None:
+def check_partition(
+    config: configs.Config, *, is_agreed: bool
+) -> list[answers.Result[Any]]:
+    """Make the checks of the mode ``partition``, and print them.
+
+    :param is_agreed: Whether the user has agreed already.
+    :returns: Their results.
+    :raises exception.PowerVMError: The host is an HMC, has too little room,
+        or does not let the driver log on; or the user does not agree. Or
+        something could not be removed afterwards.
+    """
+    settings = config.settings
+    with host_reader.logged_on(settings.server) as (adapter, managed):
+        this = trial.Trial(adapter, managed, settings)
+        this.check_identity()
+        left = this.leftovers()
+        if not left:
+            this.check_room()
+        print(f'The host at {settings.server}:\n')
+        for text in _intentions(this, left):
+            print(f'- {printable.printable(text)}')
+        if not is_agreed:
+            _ask()
+        print(flush=True)
+        if left:
+            this.clean_up()
+            this = trial.Trial(adapter, managed, settings)
+            this.check_room()
+        try:
+            results = answers.run(
+                partition_checks.CHECKS,
+                this,
+                functools.partial(print_question, mode=_PARTITION),
+                print_answer,
+            )
+        finally:
+            _remove(this)
+    print_summary(results)
+    return results
+
+
+def _remove(this: trial.Trial) -> None:
+    """Remove all that there is; say what to do if that is not possible."""
+    try:
+        this.clean_up()
+    except exception.PowerVMError:
+        print(
+            f'\n{this.names.lpar} or a part of it was not removed. Run the '
+            'command again, which removes it first.',
+            flush=True,
+        )
+        raise
+
+
+def _intentions(this: trial.Trial, left: Sequence[str]) -> Iterator[str]:
+    """Yield what the mode ``partition`` is about to do, in words."""
+    if left:
+        yield (
+            'An earlier run has left, and this one removes: '
+            f'{answers.listed(left)}'
+        )
+    spec = this.spec
+    yield (
+        f'LPAR {spec.name} ({spec.uuid}) is made, started, stopped and '
+        f'deleted: {spec.settings}'
+    )
+    why = this.why_no_disk()
+    yield (
+        f'No disk is made: {why}'
+        if why
+        else f'Disk {this.names.disk} of up to {trial.GROWN_GB} GB is made '
+        'in the volume group, and deleted'
+    )
+    why = this.why_no_medium()
+    yield (
+        f'No medium is made: {why}'
+        if why
+        else f'Medium {this.names.medium} is made in the media repository, '
+        'and deleted'
+    )
+
+
+def _ask() -> None:
+    """Ask the user to agree.
+
+    :raises exception.ConfigurationError: The user does not, or is not there.
+    """
+    try:
+        answer = input('\nGo on? Type yes: ')
+    except EOFError:
+        answer = ''
+    if answer.strip().lower() != 'yes':
+        raise exception.ConfigurationError(
+            reason='nothing was changed: type yes, or give --yes'
+        )
+
+
+def print_question(
+    number: int, check: answers.Check[Any], mode: str = _HOST
+) -> None:
     """Print the beginning of a row, so that a user sees what takes long."""
-    place = f'{number:2}/{len(host.CHECKS)}'
+    place = f'{number:2}/{len(MODES[mode])}'
     print(f'{place}  {check.title:{_TITLE_WIDTH}}', end='  ', flush=True)
 
 

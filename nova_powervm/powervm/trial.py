@@ -1,0 +1,575 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Makes an LPAR that tells how a host behaves, and removes it.
+
+For ``nova-powervm-check partition``. What the driver's own writers can do they
+do here, so that what is seen is what instances would meet. Names and uuid are
+always the same for a host: what a killed run has left is found by them, and
+nothing else is touched.
+"""
+
+import dataclasses
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.wrappers import base_partition as bp
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import storage as pvm_storage
+from pypowervm.wrappers import vios_file
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import settings as lpar_settings
+from nova_powervm.lpar import shared_ethernet
+from nova_powervm.lpar import storage
+from nova_powervm.powervm import inspection
+from nova_powervm.powervm import management_partition
+from nova_powervm.powervm import partitions
+from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm import system
+from nova_powervm.powervm import virtual_io_servers
+from nova_powervm.powervm.disk import scsi_mappings
+from nova_powervm.powervm.disk import uploads
+from nova_powervm.powervm.disk import volume_groups
+from nova_powervm.powervm.vif import virtual_ethernet
+
+OFF = bp.LPARState.NOT_ACTIVATED
+STARTED = (bp.LPARState.RUNNING, bp.LPARState.OPEN_FIRMWARE)
+
+#: What stays free on the host beside the LPAR and its disk.
+MEMORY_MARGIN_MB = 4096
+UNITS_MARGIN = 0.5
+DISK_MARGIN_GB = 5
+DISK_GB = 1
+GROWN_GB = 3
+_BETWEEN_GB = 2
+MEMORY_MB = 1024
+#: The slot of no host.
+UNKNOWN_SLOT = 0x7FFFFFF0
+STOP_SECONDS = 120
+#: The HTTP status for an outdated ETag.
+OUTDATED = 412
+#: The virtual slots of the first server's storage.
+SLOTS = storage.virtual_slots(0)
+
+_LPAR = logical_partition.LPAR
+_NAMESPACE = uuid.UUID('8f4c1a52-6d0e-5b7b-9a3e-2c61d0f7e945')
+_UNITS = 0.1
+_VLANS = range(4000, 1, -1)
+_CONTENTS = bytes(range(256)) * 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Names:
+    """What the LPAR of a host and its parts are called.
+
+    No name is one that the driver gives to anything of an instance, so
+    nova-compute leaves all of it alone.
+    """
+
+    uuid: str
+    lpar: str
+    disk: str
+    medium: str
+    mac: str
+
+    @property
+    def of_storage(self) -> frozenset[str]:
+        """The names of disk and medium."""
+        return frozenset({self.disk, self.medium})
+
+
+def names_for(machine: str) -> Names:
+    """Return the names for a host.
+
+    :param machine: Machine type, model and serial number.
+    """
+    made = partition.lpar_uuid(str(uuid.uuid5(_NAMESPACE, machine)))
+    digits = made.replace('-', '').lower()
+    mark = digits[-8:]
+    mac = f'0a{digits[:10]}'
+    return Names(
+        uuid=made,
+        lpar=f'nova-check-{mark}',
+        disk=f'novachk{mark}',
+        medium=f'novachk{mark}.iso',
+        mac=':'.join(mac[at : at + 2] for at in range(0, 12, 2)),
+    )
+
+
+def refusal(work: Callable[[], object]) -> int | None:
+    """Return the HTTP status by which the host refuses something.
+
+    :returns: None if it does not.
+    """
+    try:
+        work()
+    except pvm.HttpError as error:
+        return int(error.response.status)
+    except exception.PowerVMError as error:
+        status = inspection.status_of(error)
+        if status is None:
+            raise
+        return status
+    return None
+
+
+class Trial:
+    """One LPAR of a host, and what belongs to it.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param managed: The managed system.
+    :param settings: The options of nova.conf.
+    :param sleep: Waits for some seconds.
+    :ivar lpar: The LPAR, as it was read last; None before it is made.
+    :ivar disk: pypowervm's wrapper of its disk.
+    :ivar has_medium: Whether its medium was made.
+    :ivar is_mapped: Whether its storage is mapped.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        managed: system.RestSystem,
+        settings: options.Settings,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._adapter = adapter
+        self._sleep = sleep
+        self.host = managed.read()
+        self.names = names_for(self.host.machine)
+        self.partitions = partitions.RestPartitions(
+            adapter, managed, settings.virtual_slots
+        )
+        self.ethernet = virtual_ethernet.VirtualEthernet(adapter, managed)
+        self._managed = managed
+        self._group_name = settings.volume_group
+        self.groups = volume_groups.VolumeGroups(
+            adapter, settings.volume_group or ''
+        )
+        self._uploads = uploads.Uploads(adapter)
+        self._mappings = scsi_mappings.ScsiMappings(
+            adapter,
+            management_partition.ManagementPartition(
+                adapter, settings.management_root
+            ),
+        )
+        self.lpar: partition.Partition | None = None
+        self.disk: Any = None
+        self.has_medium = False
+        self.is_mapped = False
+        # An LPAR of this run that the host has given another uuid.
+        self._other_uuid: str | None = None
+
+    # What is there
+
+    @property
+    def spec(self) -> partition.PartitionSpec:
+        """The LPAR to make."""
+        region = self.host.memory_region_mb
+        memory = -(-MEMORY_MB // region) * region
+        units = max(_UNITS, self.host.min_units_per_vcpu)
+        flavor = lpar_settings.FlavorSettings(memory, 1, units)
+        return partition.PartitionSpec(
+            self.names.uuid,
+            self.names.lpar,
+            lpar_settings.decide_settings(flavor, {}),
+        )
+
+    def check_room(self) -> None:
+        """Verify that the LPAR takes nothing that somebody may need.
+
+        :raises exception.ConfigurationError: There is too little.
+        """
+        chosen = self.spec.settings
+        assert chosen is not None  # noqa: S101 - for the type checker
+        for what, free, needed in (
+            (
+                'MB of memory',
+                self.host.memory_free_mb,
+                chosen.memory_mb + MEMORY_MARGIN_MB,
+            ),
+            (
+                'processing units',
+                self.host.proc_units_free,
+                (chosen.proc_units or 0) + UNITS_MARGIN,
+            ),
+        ):
+            if free < needed:
+                raise exception.ConfigurationError(
+                    reason=f'the host has {free:g} {what} free, and the LPAR '
+                    f'of this command is made only where {needed:g} are'
+                )
+
+    def check_identity(self) -> None:
+        """Verify that nobody else has the name or the uuid.
+
+        :raises exception.ConfigurationError: Somebody has; nothing was
+            changed.
+        """
+        for found, name in self.partitions.names().items():
+            if (found == self.names.uuid) != (name == self.names.lpar):
+                raise exception.ConfigurationError(
+                    reason=f'LPAR {name} ({found}) has either the name '
+                    f'{self.names.lpar} or the UUID {self.names.uuid}, and '
+                    'not both, so this command has not made it, or the host '
+                    'chose its UUID. Rename or delete it'
+                )
+
+    def why_no_disk(self) -> str:
+        """Return why no disk can be made; empty if one can."""
+        if not self._group_name:
+            return '[powervm]volume_group_name is not set'
+        free = self.groups.read().available_size
+        if free < GROWN_GB + DISK_MARGIN_GB:
+            return (
+                f'volume group {self._group_name} has {free:g} GB free, and '
+                f'less than {GROWN_GB + DISK_MARGIN_GB}'
+            )
+        return ''
+
+    def why_no_medium(self) -> str:
+        """Return why no medium can be made; empty if one can."""
+        if not self._group_name:
+            return '[powervm]volume_group_name is not set'
+        for each in volume_groups.repositories(self.groups.all()):
+            used = sum(medium.size for medium in each.optical_media)
+            if each.size - used < len(_CONTENTS) / storage.GIB:
+                return 'the media repository is full'
+            return ''
+        return 'the Virtual I/O Server has no media repository'
+
+    def leftovers(self) -> list[str]:
+        """Describe what there is on the host by the names of this command."""
+        lpars = self.partitions.names()
+        found = [
+            f'LPAR {name}'
+            for found, name in lpars.items()
+            if (found, name) == (self.names.uuid, self.names.lpar)
+        ]
+        found += [
+            f'the mapping of {mapping.backing_storage.name}'
+            for server in self._servers()
+            for mapping in server.scsi_mappings
+            if self._is_own(mapping)
+        ]
+        found += [
+            f'{name} on {server.name}'
+            for server in self._servers()
+            for group in self.groups.all(server.uuid)
+            for name in volume_groups.names(group)
+            if storage.base_name(name) in self.names.of_storage
+        ]
+        with rest_errors.translated('reading the files'):
+            files = vios_file.File.wrap(
+                self._adapter.read(vios_file.File.schema_type, service='web')
+            )
+        found += [
+            f'the description of {file.file_name}'
+            for file in files
+            if file.file_name in self.names.of_storage
+        ]
+        return found
+
+    def _servers(self) -> Iterator[Any]:
+        with rest_errors.translated('reading the Virtual I/O Servers'):
+            servers = virtual_io_servers.read_all(
+                self._adapter, scsi_mappings.XAG
+            )
+        return filter(inspection.answers, servers)
+
+    def _is_own(self, mapping: Any) -> bool:
+        """Return whether a mapping connects what this command has made.
+
+        A mapping to somebody else's LPAR is left alone.
+        """
+        element = mapping.backing_storage
+        client = virtual_io_servers.client_of(mapping)
+        return (
+            element is not None
+            and storage.base_name(element.name or '') in self.names.of_storage
+            and client in ('', *self._own_uuids())
+        )
+
+    def _own_uuids(self) -> list[str]:
+        return [*filter(None, (self.names.uuid, self._other_uuid))]
+
+    # What is done
+
+    def make(self) -> partition.Partition:
+        """Make the LPAR, and read it."""
+        answer = self.partitions.write(self.spec, lambda: None, creates=True)
+        if answer.uuid != self.names.uuid:
+            self._other_uuid = answer.uuid
+        found = self.partitions.find(answer.uuid)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=answer.uuid)
+        self.lpar = found
+        return found
+
+    def read(self) -> partition.Partition:
+        """Read the LPAR again."""
+        assert self.lpar is not None  # noqa: S101 - callers make it first
+        found = self.partitions.find(self.lpar.uuid)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=self.lpar.uuid)
+        self.lpar = found
+        return found
+
+    def write_outdated(self) -> int | None:
+        """Change the LPAR by a document that is outdated."""
+        with rest_errors.translated(f'changing LPAR {self.names.lpar}'):
+            first, second = (
+                _LPAR.get(self._adapter, uuid=self.read().uuid)
+                for _ in range(2)
+            )
+            _set_weight(first, 100)
+            first.update()
+        _set_weight(second, 50)
+        return refusal(second.update)
+
+    def give_unknown_slot(self) -> int | None:
+        """Give the LPAR a slot that the host does not have."""
+        spec = dataclasses.replace(
+            self.spec,
+            uuid=self.read().uuid,
+            settings=None,
+            slots=(partition.SlotAssignment(UNKNOWN_SLOT),),
+        )
+        return refusal(
+            lambda: self.partitions.write(spec, lambda: None, creates=False)
+        )
+
+    def adapter_wanted(self) -> shared_ethernet.Adapter | None:
+        """Return an adapter on a VLAN that nobody has; None if there is none.
+
+        The LPAR must not reach anybody: its firmware may ask for a server to
+        boot from.
+        """
+        bridges = self.ethernet.bridges()
+        if not bridges:
+            return None
+        switch = bridges[0].switch
+        taken = {n for name, n in self.ethernet.occupied() if name == switch}
+        for bridge in bridges:
+            taken |= bridge.vlans
+        vlan = next((each for each in _VLANS if each not in taken), None)
+        if vlan is None:
+            return None
+        return shared_ethernet.Adapter(
+            mac=self.names.mac, vlan=vlan, switch=switch, slot=None
+        )
+
+    def add_adapter(self, wanted: shared_ethernet.Adapter) -> None:
+        """Give the LPAR an adapter."""
+        self.ethernet.plug(self.read(), wanted)
+
+    def remove_adapters(self) -> None:
+        """Remove the adapter from the LPAR."""
+        self.ethernet.unplug(self.read().uuid, self.names.mac)
+
+    def make_disk(self) -> Any:
+        """Make the disk."""
+        name = self.names.disk
+
+        def build() -> pvm_storage.VDisk:
+            return pvm_storage.VDisk.bld(
+                self._adapter, name, DISK_GB, file_format='raw'
+            )
+
+        group = self.groups.change(volume_groups.addition(name, build))
+        self.disk = volume_groups.find(group, name)
+        return self.disk
+
+    def write_outdated_group(self) -> int | None:
+        """Enlarge the disk by a document that is outdated."""
+        first, second = (self._fresh_group() for _ in range(2))
+        for group in (first, second):
+            self._enlarge(group, _BETWEEN_GB)
+        with rest_errors.translated('enlarging the disk'):
+            first.update()
+        return refusal(second.update)
+
+    def _enlarge(self, group: Any, size_gb: float) -> bool:
+        """Change the size of the disk in a document of its group."""
+        disk = volume_groups.find(group, self.names.disk)
+        if disk is None:
+            raise exception.DiskMissing(
+                owner=f'LPAR {self.names.lpar}',
+                what='only',
+                place=f'volume group {self._group_name}',
+            )
+        disk.capacity = size_gb
+        return True
+
+    def _fresh_group(self) -> Any:
+        uuid_ = self.groups.read().uuid
+        return next(g for g in self.groups.all() if g.uuid == uuid_)
+
+    def grow(self) -> float:
+        """Enlarge the disk; return the size that it has then, in GB."""
+        self.groups.change(lambda group: self._enlarge(group, GROWN_GB))
+        group = self._fresh_group()
+        disk = volume_groups.find(group, self.names.disk)
+        return 0.0 if disk is None else float(disk.capacity)
+
+    def upload(self, *, damaged: bool) -> int | None:
+        """Write to the disk.
+
+        :param damaged: Whether to send other bytes than those announced.
+        """
+        return refusal(lambda: self._send(self.names.disk, damaged=damaged))
+
+    def make_medium(self) -> bool:
+        """Make the medium; return whether it is there."""
+        self._send(self.names.medium)
+        self.has_medium = any(
+            storage.base_name(medium.name) == self.names.medium
+            for each in volume_groups.repositories(self.groups.all())
+            for medium in each.optical_media
+        )
+        return self.has_medium
+
+    def _send(self, name: str, *, damaged: bool = False) -> None:
+        is_disk = name == self.names.disk
+        self._uploads.send(
+            uploads.Upload(
+                vios=self.groups.vios,
+                name=name,
+                kind=uploads.DISK if is_disk else uploads.MEDIUM,
+                size=len(_CONTENTS),
+                sha256=hashlib.sha256(_CONTENTS).hexdigest(),
+                disk=self.disk.udid if is_disk else None,
+            ),
+            iter([_CONTENTS[:-1] + b'x' if damaged else _CONTENTS]),
+        )
+
+    def map_storage(self) -> dict[str, frozenset[int]]:
+        """Map disk and medium; return the virtual slots of each."""
+        elements = [self.disk] if self.disk else []
+        if self.has_medium:
+            elements.append(
+                pvm_storage.VOptMedia.bld_ref(self._adapter, self.names.medium)
+            )
+        lpar = self.read().uuid
+        vios = self.groups.vios
+        self._mappings.attach(vios, lpar, elements)
+        self.is_mapped = True
+        return {
+            name: self._mappings.connection(vios, lpar, name).slots
+            for name in (
+                storage.base_name(element.name) for element in elements
+            )
+        }
+
+    def delete_mapped_disk(self) -> int | None:
+        """Delete the disk although it is mapped."""
+        group = self._fresh_group()
+        volume_groups.removal_of([self.names.disk])(group)
+        return refusal(group.update)
+
+    def start(self) -> str:
+        """Start the LPAR as the driver does; return its state."""
+        self.partitions.power_on(self.read())
+        return self.state()
+
+    def restart(self) -> str:
+        """Restart the LPAR at once; return its state."""
+        self.partitions.restart(self.read(), hard=True)
+        return self.state()
+
+    def stop(self, *, hard: bool) -> str:
+        """Stop the LPAR; return its state."""
+        self.partitions.power_off(self.read(), hard=hard, timeout=STOP_SECONDS)
+        return self.state()
+
+    def state(self) -> str:
+        """Read the state of the LPAR alone."""
+        assert self.lpar is not None  # noqa: S101 - callers make it first
+        return self.partitions.state(self.lpar.uuid)
+
+    def reference_code(self, tries: int = 10) -> str:
+        """Return the reference code, which may need a while."""
+        for _ in range(tries):
+            code = self.read().reference_code
+            if code:
+                return code
+            self._sleep(1)
+        return ''
+
+    def delete_running(self) -> int | None:
+        """Delete the LPAR although it runs."""
+        return refusal(
+            lambda: self._adapter.delete(
+                _LPAR.schema_type, root_id=self.read().uuid
+            )
+        )
+
+    # What is removed
+
+    def remove_storage(self) -> None:
+        """Unmap and delete disk and medium, on all servers that answer."""
+
+        def unmap(server: Any) -> bool:
+            doomed = [*filter(self._is_own, server.scsi_mappings)]
+            for mapping in doomed:
+                server.scsi_mappings.remove(mapping)
+            return bool(doomed)
+
+        virtual_io_servers.change_all_mappings(
+            self._adapter, 'unmapping the storage of the check', unmap
+        )
+        edit = volume_groups.removal_of(self.names.of_storage)
+        for server in self._servers():
+            self.groups.change_all(edit, server.uuid)
+        self._uploads.forget_leftovers(self.names.of_storage.__contains__)
+        self.disk = None
+        self.has_medium = self.is_mapped = False
+
+    def remove_lpar(self) -> None:
+        """Stop and delete the LPAR, if it is this command's."""
+        self._stop_own()
+        for lpar in self._own():
+            self.partitions.delete(lpar.uuid)
+
+    def _stop_own(self) -> None:
+        for lpar in self._own():
+            if lpar.is_active:
+                self.partitions.power_off(lpar, hard=True)
+
+    def _own(self) -> list[partition.Partition]:
+        """Return what there is of the LPAR, by both uuid and name."""
+        found = map(self.partitions.find, self._own_uuids())
+        return [
+            lpar for lpar in found if lpar and lpar.name == self.names.lpar
+        ]
+
+    def clean_up(self) -> None:
+        """Remove all that this command has made, also in an earlier run.
+
+        The LPAR goes last: its uuid tells whose the mappings are.
+        """
+        self._stop_own()
+        self.remove_storage()
+        self.remove_lpar()
+
+
+def _set_weight(lpar: Any, weight: int) -> None:
+    lpar.proc_config.shared_proc_cfg.uncapped_weight = weight

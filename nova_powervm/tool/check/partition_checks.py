@@ -1,0 +1,552 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The checks of the mode ``partition``, in the order of a life of an LPAR.
+
+A check whose earlier one came to nothing cannot tell; the LPAR is removed
+after the last, whatever happens.
+"""
+
+import functools
+from collections.abc import Callable
+
+from nova_powervm.powervm import trial
+from nova_powervm.tool.check import answers
+
+_Trial = trial.Trial
+_Judge = Callable[[_Trial], answers.Answer]
+
+_OFF, _COPES, _UNFIT = (
+    answers.Meaning.OFF,
+    answers.Meaning.COPES,
+    answers.Meaning.UNFIT,
+)
+_STATES = answers.word_of(
+    trial.OFF, *trial.STARTED, 'starting', 'shutting down', 'error', 'other'
+)
+
+
+def _needs(part: str, why: str) -> Callable[[_Judge], _Judge]:
+    """Return what makes a check depend on a part of a trial."""
+
+    def decorate(judge: _Judge) -> _Judge:
+        @functools.wraps(judge)
+        def judge_if_there(this: _Trial) -> answers.Answer:
+            return judge(this) if getattr(this, part) else answers.unknown(why)
+
+        return judge_if_there
+
+    return decorate
+
+
+_with_lpar = _needs('lpar', 'the LPAR was not made')
+_with_disk = _needs('disk', 'there is no disk')
+_with_mapping = _needs('is_mapped', 'nothing is mapped')
+
+
+def _refused(status: int | None) -> answers.Answer:
+    """Return the answer about something that is to be refused."""
+    outcome = (
+        answers.Outcome.DIFFERS if status is None else (answers.Outcome.AGREES)
+    )
+    detail = '' if status is None else f'HTTP {status}'
+    return answers.Answer(outcome, status is not None, detail, status)
+
+
+def _in_state(state: str, *wanted: str) -> answers.Answer:
+    known = state if state in _STATES['enum'] else 'other'
+    return answers.judged(state in wanted, known)
+
+
+def _creation(this: _Trial) -> answers.Answer:
+    made = this.make()
+    wrong = made.differences(this.spec)
+    if made.uuid != this.names.uuid:
+        wrong.append(f'its UUID is {made.uuid}')
+    if made.name != this.names.lpar:
+        wrong.append(f'its name is {made.name}')
+    return answers.judged(not wrong, not wrong, answers.listed(wrong))
+
+
+@_with_lpar
+def _first_state(this: _Trial) -> answers.Answer:
+    return _in_state(this.state(), trial.OFF)
+
+
+@_with_lpar
+def _outdated(this: _Trial) -> answers.Answer:
+    return _conflict(this.write_outdated())
+
+
+def _conflict(status: int | None) -> answers.Answer:
+    agrees = status == trial.OUTDATED
+    return answers.judged(agrees, status or 0)
+
+
+@_with_lpar
+def _unknown_slot(this: _Trial) -> answers.Answer:
+    return _refused(this.give_unknown_slot())
+
+
+@_with_lpar
+def _adapter(this: _Trial) -> answers.Answer:
+    wanted = this.adapter_wanted()
+    if wanted is None:
+        return answers.unknown('no bridge, or no VLAN that nobody has')
+    this.add_adapter(wanted)
+    found = this.ethernet.adapters(this.names.uuid)
+    return answers.judged(wanted in found, len(found), answers.listed(found))
+
+
+@_with_lpar
+def _same_mac(this: _Trial) -> answers.Answer:
+    found = this.ethernet.adapters(this.names.uuid)
+    if not found:
+        return answers.unknown('there is no adapter')
+    wanted = this.adapter_wanted()
+    if wanted is None:
+        return answers.unknown('no VLAN that nobody has')
+    return _refused(trial.refusal(lambda: this.add_adapter(wanted)))
+
+
+@_with_lpar
+def _adapter_removal(this: _Trial) -> answers.Answer:
+    if not this.ethernet.adapters(this.names.uuid):
+        return answers.unknown('there is no adapter')
+    this.remove_adapters()
+    left = this.ethernet.adapters(this.names.uuid)
+    return answers.judged(not left, len(left))
+
+
+@_with_lpar
+def _disk(this: _Trial) -> answers.Answer:
+    why = this.why_no_disk()
+    if why:
+        return answers.unknown(why)
+    disk = this.make_disk()
+    if disk is None:
+        return answers.judged(False, 0)
+    agrees = bool(disk.udid) and disk.capacity >= trial.DISK_GB
+    return answers.judged(agrees, round(disk.capacity))
+
+
+@_with_disk
+def _outdated_group(this: _Trial) -> answers.Answer:
+    return _conflict(this.write_outdated_group())
+
+
+@_with_disk
+@_with_mapping
+def _growth(this: _Trial) -> answers.Answer:
+    size = this.grow()
+    return answers.judged(size >= trial.GROWN_GB, round(size))
+
+
+@_with_disk
+def _damaged(this: _Trial) -> answers.Answer:
+    return _refused(this.upload(damaged=True))
+
+
+@_with_disk
+def _upload(this: _Trial) -> answers.Answer:
+    status = this.upload(damaged=False)
+    detail = '' if status is None else f'HTTP {status}'
+    return answers.judged(status is None, status is None, detail)
+
+
+@_with_lpar
+def _medium(this: _Trial) -> answers.Answer:
+    why = this.why_no_medium()
+    if why:
+        return answers.unknown(why)
+    made = this.make_medium()
+    return answers.judged(made, made)
+
+
+@_with_lpar
+def _mappings(this: _Trial) -> answers.Answer:
+    if not (this.disk or this.has_medium):
+        return answers.unknown('there is neither disk nor medium')
+    found = this.map_storage()
+    slots = [slot for each in found.values() for slot in each]
+    agrees = (
+        all(len(each) == 1 for each in found.values())
+        and len({*slots}) == len(found)
+        and {*slots} <= {*trial.SLOTS}
+    )
+    return answers.judged(agrees, sorted(slots))
+
+
+@_with_disk
+@_with_mapping
+def _mapped_deletion(this: _Trial) -> answers.Answer:
+    return _refused(this.delete_mapped_disk())
+
+
+@_with_lpar
+def _start(this: _Trial) -> answers.Answer:
+    return _in_state(this.start(), *trial.STARTED)
+
+
+@_with_lpar
+def _code(this: _Trial) -> answers.Answer:
+    if this.state() == trial.OFF:
+        return answers.unknown('the LPAR is off')
+    code = this.reference_code()
+    return answers.judged(bool(code), bool(code), code)
+
+
+@_with_lpar
+def _start_again(this: _Trial) -> answers.Answer:
+    return _in_state(this.start(), *trial.STARTED)
+
+
+@_with_lpar
+def _running_deletion(this: _Trial) -> answers.Answer:
+    if this.state() not in trial.STARTED:
+        return answers.unknown('the LPAR does not run')
+    return _refused(this.delete_running())
+
+
+@_with_lpar
+def _running_adapter(this: _Trial) -> answers.Answer:
+    wanted = this.adapter_wanted()
+    if wanted is None:
+        return answers.unknown('no bridge, or no VLAN that nobody has')
+    if this.state() not in trial.STARTED:
+        return answers.unknown('the LPAR does not run')
+    if not this.read().obstacle:
+        return answers.unknown('the LPAR has RMC')
+    return _refused(trial.refusal(lambda: this.add_adapter(wanted)))
+
+
+@_with_lpar
+def _restart(this: _Trial) -> answers.Answer:
+    if this.state() == trial.OFF:
+        return answers.unknown('the LPAR is off')
+    return _in_state(this.restart(), *trial.STARTED)
+
+
+@_with_lpar
+def _soft_stop(this: _Trial) -> answers.Answer:
+    if this.state() == trial.OFF:
+        return answers.unknown('the LPAR is off')
+    return _in_state(this.stop(hard=False), trial.OFF)
+
+
+@_with_lpar
+def _hard_stop(this: _Trial) -> answers.Answer:
+    if this.state() == trial.OFF:
+        this.start()
+    if this.state() == trial.OFF:
+        return answers.unknown('the LPAR does not start')
+    return _in_state(this.stop(hard=True), trial.OFF)
+
+
+@_with_lpar
+def _storage_removal(this: _Trial) -> answers.Answer:
+    if not (this.disk or this.has_medium):
+        return answers.unknown('there is neither disk nor medium')
+    this.remove_storage()
+    return _left(
+        [each for each in this.leftovers() if not each.startswith('LPAR ')]
+    )
+
+
+def _left(left: list[str]) -> answers.Answer:
+    return answers.judged(not left, len(left), answers.listed(left))
+
+
+@_with_lpar
+def _deletion(this: _Trial) -> answers.Answer:
+    this.remove_lpar()
+    return _left(this.leftovers())
+
+
+_Check = answers.Check
+_STATUS: answers.Schema = {'type': 'integer', 'minimum': 0, 'maximum': 599}
+_YES_OR_NO = answers.YES_OR_NO
+_COUNT = answers.COUNT
+
+_OF_LPAR = (
+    _Check(
+        'creation',
+        'Creation',
+        'An LPAR has the UUID, the name and the settings that it was made '
+        'with.',
+        'by making one and reading it',
+        _UNFIT,
+        'The driver would not find the LPARs of its instances again.',
+        _YES_OR_NO,
+        _creation,
+    ),
+    _Check(
+        'first-state',
+        'New LPARs',
+        'A new LPAR is off.',
+        '``quick/PartitionState``',
+        _UNFIT,
+        'It would run before it has its disks.',
+        _STATES,
+        _first_state,
+    ),
+    _Check(
+        'lpar-etag',
+        'Conflicts at an LPAR',
+        'A change by an outdated document is refused with 412.',
+        'by two changes with one ETag; the value is the HTTP status, 0 for '
+        'a change that was made',
+        _UNFIT,
+        "Two writers of an LPAR would undo each other's changes, those of "
+        'slots too.',
+        _STATUS,
+        _outdated,
+    ),
+    _Check(
+        'unknown-slot',
+        'Unknown slots',
+        'A slot that the host does not have is refused.',
+        'by giving the LPAR the slot 7FFFFFF0',
+        _COPES,
+        'The driver reads back which slots an LPAR has.',
+        _YES_OR_NO,
+        _unknown_slot,
+    ),
+    _Check(
+        'adapter',
+        'Adapters',
+        'An LPAR that is off gets an adapter with the MAC address and the '
+        'VLAN that were asked for.',
+        'with a VLAN that no bridge and no partition has; the value counts '
+        'adapters',
+        _OFF,
+        'Instances would have no ports.',
+        _COUNT,
+        _adapter,
+    ),
+    _Check(
+        'same-mac',
+        'Equal MAC addresses',
+        'A MAC address is refused to a second adapter.',
+        'by another adapter of the LPAR',
+        _COPES,
+        'Only Neutron prevents duplicates.',
+        _YES_OR_NO,
+        _same_mac,
+    ),
+    _Check(
+        'adapter-removal',
+        'Removal of adapters',
+        'An adapter can be removed from an LPAR that is off.',
+        'the value counts those that stay',
+        _OFF,
+        'Ports cannot be detached.',
+        _COUNT,
+        _adapter_removal,
+    ),
+)
+_OF_STORAGE = (
+    _Check(
+        'disk',
+        'Virtual disks',
+        'A volume group makes a disk of at least the size asked for, with a '
+        'UDID.',
+        'with 1 GB in ``[powervm]volume_group_name``; the value is its size',
+        _OFF,
+        'Do not use ``[powervm]disk_driver = localdisk``.',
+        _COUNT,
+        _disk,
+    ),
+    _Check(
+        'group-etag',
+        'Conflicts at a volume group',
+        'A change by an outdated document is refused with 412.',
+        'by two changes with one ETag; the value is the HTTP status, 0 for '
+        'a change that was made',
+        _COPES,
+        'Create disks in that group through the driver only.',
+        _STATUS,
+        _outdated_group,
+    ),
+    _Check(
+        'damaged-upload',
+        'Damaged uploads',
+        'An upload with another SHA-256 than announced is refused.',
+        'by writing 64 KiB to the disk',
+        _COPES,
+        'The driver checks images before it sends them.',
+        _YES_OR_NO,
+        _damaged,
+    ),
+    _Check(
+        'upload',
+        'Uploads',
+        'An upload is written to a disk.',
+        'by writing 64 KiB to the disk',
+        _OFF,
+        'Do not use ``[powervm]disk_driver = localdisk``.',
+        _YES_OR_NO,
+        _upload,
+    ),
+    _Check(
+        'medium',
+        'Media',
+        'An upload to a media repository makes a medium.',
+        'in a repository that is there; none is made',
+        _OFF,
+        'There are no config drives.',
+        _YES_OR_NO,
+        _medium,
+    ),
+    _Check(
+        'mappings',
+        'Mappings',
+        'One request maps several disks and media, each at the virtual slot '
+        'asked for.',
+        'client adapters of the mappings; the values are their slots',
+        _OFF,
+        'Guests would find their disks at other places. Do not use '
+        '``[powervm]disk_driver = localdisk``.',
+        {'type': 'array', 'items': _COUNT},
+        _mappings,
+    ),
+    _Check(
+        'growth',
+        'Growth of disks',
+        'A disk that is mapped to an LPAR that is off can be enlarged.',
+        'its size in GB after a change to 3',
+        _OFF,
+        'Do not resize instances.',
+        _COUNT,
+        _growth,
+    ),
+    _Check(
+        'mapped-deletion',
+        'Deletion of mapped disks',
+        'A disk that is mapped cannot be deleted.',
+        'by deleting it',
+        _COPES,
+        'The driver unmaps disks first.',
+        _YES_OR_NO,
+        _mapped_deletion,
+    ),
+)
+_OF_POWER = (
+    _Check(
+        'start',
+        'Start',
+        'An LPAR without an operating system starts.',
+        '``quick/PartitionState`` after the job',
+        _UNFIT,
+        'Instances would not start.',
+        _STATES,
+        _start,
+    ),
+    _Check(
+        'reference-code',
+        'Reference codes',
+        'An LPAR that runs shows a reference code within ten seconds.',
+        '``ReferenceCode``',
+        _COPES,
+        'Faults and diagnostics of instances have none either.',
+        _YES_OR_NO,
+        _code,
+    ),
+    _Check(
+        'second-start',
+        'Second start',
+        'A start of an LPAR that runs leaves it running.',
+        'by starting it again',
+        _UNFIT,
+        'A start that is repeated would fail.',
+        _STATES,
+        _start_again,
+    ),
+    _Check(
+        'running-deletion',
+        'Deletion of a running LPAR',
+        'An LPAR that runs cannot be deleted.',
+        'by deleting it',
+        _COPES,
+        'The driver stops LPARs first.',
+        _YES_OR_NO,
+        _running_deletion,
+    ),
+    _Check(
+        'running-adapter',
+        'Adapters without RMC',
+        'An LPAR that runs without RMC gets no adapter.',
+        'by giving it one, with a VLAN that nobody has',
+        _COPES,
+        'The driver refuses to try.',
+        _YES_OR_NO,
+        _running_adapter,
+    ),
+    _Check(
+        'restart',
+        'Restart',
+        'An LPAR can be restarted at once.',
+        '``quick/PartitionState`` after ``PowerOff`` with ``restart``',
+        _OFF,
+        'Hard reboots fail.',
+        _STATES,
+        _restart,
+    ),
+    _Check(
+        'soft-stop',
+        'Stop by the firmware',
+        'An LPAR without RMC stops when its firmware is asked.',
+        '``PowerOff`` with ``shutdown``, for at most two minutes',
+        _COPES,
+        'Nova stops an instance hard when its time is over.',
+        _STATES,
+        _soft_stop,
+    ),
+    _Check(
+        'hard-stop',
+        'Stop at once',
+        'An LPAR can be stopped at once.',
+        '``PowerOff`` with ``immediate``',
+        _UNFIT,
+        'Instances could not be deleted.',
+        _STATES,
+        _hard_stop,
+    ),
+)
+_OF_REMOVAL = (
+    _Check(
+        'storage-removal',
+        'Deletion of disks',
+        'Disks and media that are unmapped can be deleted.',
+        'by looking for them; the value counts what stays',
+        _UNFIT,
+        'Instances would leave their disks behind.',
+        _COUNT,
+        _storage_removal,
+    ),
+    _Check(
+        'deletion',
+        'Deletion',
+        'An LPAR that is off can be deleted, and leaves nothing.',
+        'by looking for it and its parts; the value counts what stays',
+        _UNFIT,
+        'Instances could not be deleted.',
+        _COUNT,
+        _deletion,
+    ),
+)
+CHECKS: tuple[answers.Check[_Trial], ...] = (
+    *_OF_LPAR,
+    *_OF_STORAGE,
+    *_OF_POWER,
+    *_OF_REMOVAL,
+)

@@ -1,0 +1,439 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""``nova-powervm-check partition`` with an emulated host."""
+
+import contextlib
+import copy
+import json
+import re
+import unittest
+from unittest import mock
+
+import jsonschema
+from pypowervm import adapter as pvm_adapter
+
+from emulator.tests import base as emulator_base
+from nova_powervm.conf import powervm as options
+from nova_powervm.lpar import storage
+from nova_powervm.powervm import http_limits
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from nova_powervm.powervm import trial
+from nova_powervm.tool import exit_codes
+from nova_powervm.tool.check import answers
+from nova_powervm.tool.check import app
+from nova_powervm.tool.check import partition_checks
+from nova_powervm.tool.check import report
+from powervm_emulator import worlds
+from tests.ops import test_check
+from tests.ops import test_faults
+from tests.ops import test_kills
+from tests.unit.powervm import hosts
+
+CHECKS = partition_checks.CHECKS
+BY_NAME = {check.name: check for check in CHECKS}
+GROUP = 'image_pool'
+#: Of the changes of a run, one in so many is interrupted by default.
+SAMPLE = 9
+
+Strange = test_check.Strange
+element = test_check.element
+
+
+class Lax:
+    """Has a host do what it is to refuse, or not do what it says.
+
+    :param method: Of the requests.
+    :param path: Searched in their URLs.
+    :param forwards: Whether the host gets the requests; what it refuses looks
+        as if it were done.
+    """
+
+    def __init__(self, method, path, *, forwards=True):
+        self._method = method
+        self._path = path
+        self._forwards = forwards
+
+    def on(self, test):
+        real = http_limits.Client.request
+
+        def request(client, method, url, **kwargs):
+            is_meant = method == self._method and re.search(self._path, url)
+            if is_meant and not self._forwards:
+                test.changed = True
+                # What the host would answer to a reading.
+                method = 'GET'
+                kwargs = {**kwargs, 'data': None}
+            answer = real(client, method, url, **kwargs)
+            if is_meant and self._forwards and answer.status_code >= 400:
+                test.changed = True
+                answer = real(client, 'GET', url, **{**kwargs, 'data': None})
+            if is_meant:
+                answer.status_code = 200
+            return answer
+
+        test.enterContext(
+            mock.patch.object(http_limits.Client, 'request', request)
+        )
+
+
+class OtherMac:
+    """Gives a host another MAC address than the one that it is to refuse."""
+
+    def on(self, test):
+        real = http_limits.Client.request
+
+        def request(client, method, url, **kwargs):
+            body = kwargs.get('data')
+            if method == 'PUT' and body:
+                kwargs['data'] = re.sub(
+                    rb'(MACAddress[^>]*>)0A', rb'\g<1>0E', body, flags=re.I
+                )
+                test.changed = kwargs['data'] != body
+            return real(client, method, url, **kwargs)
+
+        test.enterContext(
+            mock.patch.object(http_limits.Client, 'request', request)
+        )
+
+
+def without_rmc(test):
+    """Return the answer for an LPAR that has lost its RMC connection."""
+    lpar = test.trial.names.lpar
+    test.emulator.control.set_partition(lpar, rmc_state='inactive')
+    answer = BY_NAME['running-adapter'].ask(test.trial)
+    test.emulator.control.set_partition(lpar, rmc_state='active')
+    return answer
+
+
+def state(text):
+    """Return a host that shows a state of LPARs."""
+    return Strange('quick', lambda body: json.dumps(text).encode())
+
+
+_lpar = r'LogicalPartition/[0-9A-Fa-f-]{36}$'
+_group = 'VolumeGroup/[0-9a-f-]{36}'
+_contents = 'File/contents'
+#: Name of a check -> what makes it fail once the earlier ones are done.
+CASES = {
+    'creation': Strange(
+        'LogicalPartition', element('PartitionName', 'other', 'nova-check-.*')
+    ),
+    'first-state': state('running'),
+    'lpar-etag': Lax('POST', 'LogicalPartition'),
+    'unknown-slot': Lax('POST', 'LogicalPartition'),
+    'adapter': Strange(
+        'ClientNetworkAdapter', element('PortVLANID', '1', '4000')
+    ),
+    'same-mac': OtherMac(),
+    'adapter-removal': Lax('DELETE', 'ClientNetworkAdapter', forwards=False),
+    'disk': Strange(_group, element('UniqueDeviceID', ''), method='POST'),
+    'group-etag': Lax('POST', _group),
+    'damaged-upload': Lax('PUT', _contents),
+    'upload': test_check.Fault(
+        _contents, method='PUT', status=500, every=True
+    ),
+    'medium': Strange('VolumeGroup', element('MediaName', 'other')),
+    'mappings': Strange(
+        'VirtualIOServer', element('VirtualSlotNumber', '9', '6[23]')
+    ),
+    'growth': Strange('VolumeGroup', element('DiskCapacity', '2', '3[.0]*')),
+    'mapped-deletion': Lax('POST', _group),
+    'start': state('error'),
+    'reference-code': Strange(change=element('ReferenceCode', '00000000')),
+    'second-start': state('error'),
+    'running-deletion': Lax('DELETE', 'LogicalPartition'),
+    'running-adapter': Strange(
+        'LogicalPartition',
+        element('ResourceMonitoringControlState', 'inactive'),
+    ),
+    'restart': state('error'),
+    'soft-stop': state('error'),
+    'hard-stop': state('error'),
+    'storage-removal': Lax('POST', _group, forwards=False),
+    'deletion': Lax('DELETE', 'LogicalPartition', forwards=False),
+}
+
+
+def rich():
+    """Return a world in which each check can tell."""
+    return test_check.rich()
+
+
+def left_on(emulator):
+    """Return all that a host has, but sessions and jobs."""
+    found = copy.deepcopy(emulator.control.state())
+    # A server forgets jobs that nobody has deleted, and lists them to nobody.
+    del found['sessions'], found['jobs']
+    return found
+
+
+class FailureTest(unittest.TestCase):
+    """Each check is seen to fail, and tells what the schema promises."""
+
+    def begin(self):
+        """Start a host, and a trial with it."""
+        self.emulator = hosts.start(self, rich())
+        server = hosts.server_of(self.emulator)
+        settings = options.Settings(server=server, volume_group=GROUP)
+        adapter = session.connect(server)
+        self.addCleanup(adapter.session.close)
+        self.trial = trial.Trial(
+            adapter,
+            system.RestSystem(adapter, server),
+            settings,
+            sleep=lambda seconds: None,
+        )
+
+    def test_each_check_is_seen_to_fail(self):
+        emulator_base.quieten(self)
+        self.enterContext(mock.patch('time.sleep'))
+        self.assertEqual([*CASES], [check.name for check in CHECKS])
+        for number, check in enumerate(CHECKS):
+            with self.subTest(check.name), contextlib.ExitStack() as stack:
+                self.enterContext = stack.enter_context
+                self.addCleanup = stack.callback
+                self.begin()
+                for earlier in CHECKS[:number]:
+                    earlier.ask(self.trial)
+                if check.name == 'running-adapter':
+                    answer = without_rmc(self)
+                    self.assertEqual(
+                        answers.Outcome.AGREES, answer.outcome, answer
+                    )
+                self.changed = False
+                CASES[check.name].on(self)
+                answer = check.ask(self.trial)
+                self.assertEqual(
+                    answers.Outcome.DIFFERS, answer.outcome, answer
+                )
+                self.assertTrue(self.changed)
+                jsonschema.validate(answer.value, check.value)
+
+
+class CommandTestCase(test_check.CheckTestCase):
+    """The command as it is typed."""
+
+    run_again = test_check.CommandTest.run_again
+    outcomes = test_check.CommandTest.outcomes
+
+    def setUp(self):
+        super().setUp()
+        self.extra = f'volume_group_name = {GROUP}\n'
+        self.enterContext(mock.patch('time.sleep'))
+
+    def start(self, world=None):
+        """Start a host; return what it has."""
+        self.emulator = hosts.start(self, world or rich())
+        self.before = left_on(self.emulator)
+
+    def run_partition(self, *args):
+        """Run the command without its question."""
+        return self.run_again('partition', '--yes', *args)
+
+    def assert_as_before(self):
+        """Assert that the host has what it had, and nothing more."""
+        self.assertEqual(self.before, left_on(self.emulator))
+
+    def changes(self):
+        """Return the labels of the requests that change something."""
+        return [
+            r['label']
+            for r in self.emulator.control.journal()
+            if r['method'] != 'GET' and not r['label'].startswith('Log')
+        ]
+
+
+class CommandTest(CommandTestCase):
+    def test_emulator_passes_and_is_left_as_it_was(self):
+        self.start()
+        code, out = self.run_partition('--report', test_check.REPORT)
+        self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.assertEqual(
+            {'as assumed': len(CHECKS) - 1, 'cannot tell': 1},
+            {name: len(each) for name, each in self.outcomes().items()},
+            out,
+        )
+        self.assertEqual({'running-adapter'}, self.outcomes()['cannot tell'])
+        self.assert_as_before()
+        text = self.report.read_text()
+        jsonschema.validate(
+            json.loads(text), report.schema('partition', CHECKS)
+        )
+        for word in ('nova-check', 'novachk', 'vios1', 'ETHERNET', GROUP):
+            self.assertNotIn(word, text)
+
+    def test_host_without_storage_passes_as_far_as_it_goes(self):
+        self.start(worlds.default())
+        self.extra = ''
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.assertRegex(out, r'Virtual disks +cannot tell +.*is not set')
+        self.assert_as_before()
+
+    def test_nothing_changes_before_the_user_agrees(self):
+        self.start()
+        for answer, is_agreed in (
+            (EOFError, False),
+            (['no'], False),
+            ([''], False),
+            (['yes'], True),
+        ):
+            with mock.patch('builtins.input', side_effect=answer):
+                code, out = self.run_again('partition')
+            self.assertIn('is made, started, stopped and deleted', out)
+            self.assertEqual(is_agreed, bool(self.changes()))
+            self.assertEqual(is_agreed, code == exit_codes.SUCCESS, out)
+
+    def test_hmc_is_refused(self):
+        self.start()
+        Strange(header=[('X-MC-Type', 'HMC')], method='').on(self)
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.TROUBLE, code)
+        self.assertIn('HMC', out)
+        labels = {r['label'] for r in self.emulator.control.journal()}
+        self.assertEqual({'Logon.create', 'Logon.delete'}, labels)
+
+    def test_host_that_has_too_little_is_left_alone(self):
+        for kind, part, words in (
+            ('memory', {'configurable': 45056}, 'MB of memory'),
+            ('processors', {'configurable': 5}, 'processing units'),
+        ):
+            world = rich()
+            (found,) = world['systems']
+            found[kind] |= part
+            for each in found['partitions']:
+                if kind == 'processors' and each['name'] == 'database':
+                    each['processor_units'] = 2.5
+            self.start(world)
+            code, out = self.run_partition()
+            self.assertEqual(exit_codes.TROUBLE, code, out)
+            self.assertIn(words, out)
+            self.assertEqual([], self.changes())
+
+    def test_full_volume_group_gets_no_disk(self):
+        world = rich()
+        server = world['systems'][0]['virtual_io_servers'][0]
+        server['volume_groups'][1]['free'] = 7
+        self.start(world)
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.assertRegex(out, r'Virtual disks +cannot tell +.*7 GB free')
+        self.assert_as_before()
+
+    def test_lpar_of_somebody_else_is_refused_and_stays(self):
+        self.start()
+        managed = self.inspect().managed
+        names = trial.names_for(managed.machine)
+        for one in (
+            {'name': names.lpar},
+            {'name': 'mine', 'uuid': names.uuid},
+        ):
+            world = rich()
+            world['systems'][0]['partitions'].append(
+                {'id': 9, 'memory': 1024, 'processors': 1, **one}
+            )
+            self.start(world)
+            code, out = self.run_partition()
+            self.assertEqual(exit_codes.TROUBLE, code)
+            self.assertIn('has not made it', out)
+            self.assertEqual([], self.changes())
+            self.assert_as_before()
+
+    def test_interruption_in_a_check_leaves_nothing(self):
+        self.start()
+        start = trial.Trial.start
+        done = []
+
+        def interrupted(this):
+            start(this)
+            done.append(this)
+            raise KeyboardInterrupt
+
+        with (
+            mock.patch.object(trial.Trial, 'start', interrupted),
+            self.assertRaises(KeyboardInterrupt),
+        ):
+            self.run_partition()
+        self.assertTrue(done)
+        self.assert_as_before()
+
+    def test_what_cannot_be_removed_is_named_and_removed_by_next_run(self):
+        self.start()
+        self.emulator.control.add_fault(
+            method='DELETE', match=_lpar, status=500, every=True
+        )
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.TROUBLE, code)
+        self.assertIn('Run the command again', out)
+        self.emulator.control.clear_faults()
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.assertIn('An earlier run has left', out)
+        self.assert_as_before()
+
+    def test_schema_of_mode_is_printed(self):
+        with contextlib.redirect_stdout(mock.Mock(write=lambda _: 0)):
+            self.assertEqual(0, app.main(['partition', '--print-schema']))
+
+    def test_names_are_not_those_of_instances(self):
+        names = trial.names_for('9009-22A*EMU0001')
+        self.assertEqual(names, trial.names_for('9009-22A*EMU0001'))
+        self.assertNotEqual(names, trial.names_for('9009-22A*EMU0002'))
+        for name in (names.disk, names.medium):
+            self.assertFalse(storage.is_ours(name))
+            self.assertIsNone(storage.parse_unit_name(name))
+        self.assertLessEqual(len(names.disk), 15)
+
+
+class KillTest(CommandTestCase):
+    """A kill leaves only what the next run removes."""
+
+    def kill_at(self, number, *, after):
+        """Kill a run at a change; return whether it came that far."""
+        send = pvm_adapter.Session.request
+        sent = 0
+
+        def die(session, method, *args, **kwargs):
+            nonlocal sent
+            sent += method != 'GET'
+            if sent > number + 1 or (sent == number + 1 and not after):
+                raise test_kills.Killed
+            answer = send(session, method, *args, **kwargs)
+            if sent == number + 1:
+                raise test_kills.Killed
+            return answer
+
+        with mock.patch.object(pvm_adapter.Session, 'request', new=die):
+            try:
+                self.run_partition()
+            except test_kills.Killed:
+                return True
+        return False
+
+    def test_next_run_removes_what_a_killed_one_left(self):
+        self.start()
+        left = 0
+        is_killed = True
+        number = 0
+        while is_killed:
+            for after in (False, True) if test_faults.ALL else (True,):
+                with self.subTest(number=number, after=after):
+                    is_killed = self.kill_at(number, after=after)
+                    left += left_on(self.emulator) != self.before
+                    code, out = self.run_partition()
+                    self.assertEqual(exit_codes.SUCCESS, code, out)
+                    self.assert_as_before()
+            number += 1 if test_faults.ALL else SAMPLE
+        self.assertGreater(number, 30)
+        self.assertGreater(left, 2)
