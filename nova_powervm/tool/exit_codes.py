@@ -119,7 +119,9 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             UNFIT: 'Do not use the driver with this host.',
             TROUBLE: 'The configuration is wrong, the host refuses the logon '
             'or does not answer what decides that, or the report cannot be '
-            'written.',
+            'written. ``partition``: the host is an HMC, has too little free '
+            'or an LPAR of the same name or UUID, you did not agree, or '
+            'something was not removed.',
         }
     },
     'nova-powervm-status': {

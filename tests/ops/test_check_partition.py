@@ -14,6 +14,7 @@
 
 import contextlib
 import copy
+import io
 import json
 import re
 import unittest
@@ -87,8 +88,16 @@ class Lax:
         )
 
 
-class OtherMac:
-    """Gives a host another MAC address than the one that it is to refuse."""
+class Rewritten:
+    """Gives a host something else than it was asked to make.
+
+    :param name: Name of an element in the bodies of creations.
+    :param start: The first two digits of its text.
+    """
+
+    def __init__(self, name, start):
+        self._name = name
+        self._start = start
 
     def on(self, test):
         real = http_limits.Client.request
@@ -96,10 +105,11 @@ class OtherMac:
         def request(client, method, url, **kwargs):
             body = kwargs.get('data')
             if method == 'PUT' and body:
+                pattern = f'({self._name}[^>]*>)[0-9A-Fa-f]{{2}}'
                 kwargs['data'] = re.sub(
-                    rb'(MACAddress[^>]*>)0A', rb'\g<1>0E', body, flags=re.I
+                    pattern.encode(), rb'\g<1>' + self._start.encode(), body
                 )
-                test.changed = kwargs['data'] != body
+                test.changed = test.changed or kwargs['data'] != body
             return real(client, method, url, **kwargs)
 
         test.enterContext(
@@ -135,7 +145,7 @@ CASES = {
     'adapter': Strange(
         'ClientNetworkAdapter', element('PortVLANID', '1', '4000')
     ),
-    'same-mac': OtherMac(),
+    'same-mac': Rewritten('MACAddress', '0E'),
     'adapter-removal': Lax('DELETE', 'ClientNetworkAdapter', forwards=False),
     'disk': Strange(_group, element('UniqueDeviceID', ''), method='POST'),
     'group-etag': Lax('POST', _group),
@@ -350,6 +360,15 @@ class CommandTest(CommandTestCase):
             self.assertEqual([], self.changes())
             self.assert_as_before()
 
+    def test_lpar_with_a_uuid_of_the_host_is_removed(self):
+        self.start()
+        Rewritten('PartitionUUID', '00').on(self)
+        code, out = self.run_partition()
+        self.assertTrue(self.changed)
+        self.assertEqual(exit_codes.UNFIT, code, out)
+        self.assertRegex(out, r'Creation +do not use +no; its UUID is 00')
+        self.assert_as_before()
+
     def test_interruption_in_a_check_leaves_nothing(self):
         self.start()
         start = trial.Trial.start
@@ -383,8 +402,12 @@ class CommandTest(CommandTestCase):
         self.assert_as_before()
 
     def test_schema_of_mode_is_printed(self):
-        with contextlib.redirect_stdout(mock.Mock(write=lambda _: 0)):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
             self.assertEqual(0, app.main(['partition', '--print-schema']))
+        self.assertEqual(
+            report.schema('partition', CHECKS), json.loads(out.getvalue())
+        )
 
     def test_names_are_not_those_of_instances(self):
         names = trial.names_for('9009-22A*EMU0001')

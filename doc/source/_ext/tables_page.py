@@ -37,11 +37,16 @@ It is made from :mod:`nova_powervm.tool.exit_codes`.
 .. host-checks::
 
 It is made from :mod:`nova_powervm.tool.check.host`.
+
+.. partition-checks::
+
+It is made from :mod:`nova_powervm.tool.check.partition_checks`.
 """
 
 import inspect
 import types
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from docutils import nodes
@@ -54,7 +59,9 @@ from nova_powervm.lpar import operations
 from nova_powervm.lpar import steps
 from nova_powervm.ops import sweep
 from nova_powervm.tool import exit_codes
+from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import host as host_checks
+from nova_powervm.tool.check import partition_checks
 
 
 def list_operations() -> Iterator[tuple[str, ...]]:
@@ -133,10 +140,12 @@ def list_extra_specs() -> Iterator[tuple[str, ...]]:
         )
 
 
-def list_host_checks() -> Iterator[tuple[str, ...]]:
-    """Yield the cells of the headings and of each check that reads a host."""
+def list_checks(
+    checks: Sequence[answers.Check[Any]],
+) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the headings and of each check of a mode."""
     yield '', 'What the driver assumes', 'How it is seen', 'If it differs'
-    for number, check in enumerate(host_checks.CHECKS, 1):
+    for number, check in enumerate(checks, 1):
         yield (
             str(number),
             f'**{check.title}.** {check.assumes}',
@@ -230,7 +239,18 @@ class HostChecks(_Table):
 
     module = host_checks
     widths = '4 36 28 32'
-    list_rows = staticmethod(list_host_checks)
+    checks: Sequence[answers.Check[Any]] = host_checks.CHECKS
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of the headings and of each check."""
+        return list_checks(self.checks)
+
+
+class PartitionChecks(HostChecks):
+    """Inserts the table of the checks that make an LPAR."""
+
+    module = partition_checks
+    checks = partition_checks.CHECKS
 
 
 class ExitCodes(_Table):
@@ -254,4 +274,5 @@ def setup(app: application.Sphinx) -> dict[str, Any]:
     app.add_directive('extra-specs', ExtraSpecs)
     app.add_directive('exit-codes', ExitCodes)
     app.add_directive('host-checks', HostChecks)
+    app.add_directive('partition-checks', PartitionChecks)
     return {'parallel_read_safe': True}

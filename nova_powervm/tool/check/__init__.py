@@ -16,8 +16,9 @@ It comes before the inventory file, Nova and Placement, and needs none of them.
 A check is a small function with what the driver assumes and what it means if
 the host differs; the table of the checks is also that of the page about a
 first run. ``host`` only reads, by ``powervm.inspection``: nothing that writes
-to a host or starts a job may come in there.
+to a host or starts a job may come in there. ``partition`` makes an LPAR of its
+own, by ``powervm.trial``, and removes it.
 
-Open first: :data:`.host.CHECKS`, :class:`.answers.Check`,
-:func:`.app.check_host`.
+Open first: :data:`.host.CHECKS`, :data:`.partition_checks.CHECKS`,
+:class:`.answers.Check`, :func:`.app.check_host`.
 """

@@ -158,7 +158,7 @@ def check_partition(
     :param is_agreed: Whether the user has agreed already.
     :returns: Their results.
     :raises exception.PowerVMError: The host is an HMC, has too little room,
-        or does not let the driver log on; or the user does not agree. Or
+        or does not let the driver log on; the user does not agree; or
         something could not be removed afterwards.
     """
     settings = config.settings

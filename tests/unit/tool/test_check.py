@@ -22,11 +22,14 @@ from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app
 from nova_powervm.tool.check import host
+from nova_powervm.tool.check import partition_checks
 from nova_powervm.tool.check import report
 from tests.unit.docs import pages
 
 Meaning = answers.Meaning
 Outcome = answers.Outcome
+#: The checks of both modes.
+ALL = (*host.CHECKS, *partition_checks.CHECKS)
 
 
 def check(meaning=Meaning.OFF, judge=None, value=answers.COUNT):
@@ -106,13 +109,13 @@ class RulesTest(unittest.TestCase):
 class TableTest(unittest.TestCase):
     def test_checks_have_unique_names_and_titles(self):
         for words in (
-            [each.name for each in host.CHECKS],
-            [each.title for each in host.CHECKS],
+            [each.name for each in ALL],
+            [each.title for each in ALL],
         ):
             self.assertEqual(len(words), len({*words}))
 
     def test_checks_are_described_in_sentences(self):
-        for each in host.CHECKS:
+        for each in ALL:
             with self.subTest(each.name):
                 self.assertRegex(each.name, '^[a-z-]+$')
                 self.assertRegex(each.assumes, r'^[A-Z`].*\.$')
@@ -122,6 +125,7 @@ class TableTest(unittest.TestCase):
     def test_titles_on_the_page_are_those_of_checks(self):
         page = pages.documents()['contributor/novalink-checklist']
         self.assertIn('\n.. host-checks::\n', page)
+        self.assertIn('\n.. partition-checks::\n', page)
         for title in (
             'Owners of slots',
             'Servers that are off',
