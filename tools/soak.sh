@@ -49,7 +49,7 @@ soak_request-states() { # 4 min: does each operation in each state of requests
     NOVA_POWERVM_TEST_ALL_STATES=1 test_round \
         tests.functional.test_request_states
 }
-soak_requests() { # 5 min: disturbs each request of operations on LPARs
+soak_requests() { # 10 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
         tests.ops.test_faults tests.ops.test_kills \
         tests.ops.test_reading tests.ops.test_volume_faults \

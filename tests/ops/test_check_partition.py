@@ -188,22 +188,26 @@ def left_on(emulator):
     return found
 
 
+def trial_on(test):
+    """Return a trial with the host of a test."""
+    server = hosts.server_of(test.emulator)
+    adapter = session.connect(server)
+    test.addCleanup(adapter.session.close)
+    return trial.Trial(
+        adapter,
+        system.RestSystem(adapter, server),
+        options.Settings(server=server, volume_group=GROUP),
+        sleep=lambda seconds: None,
+    )
+
+
 class FailureTest(unittest.TestCase):
     """Each check is seen to fail, and tells what the schema promises."""
 
     def begin(self):
         """Start a host, and a trial with it."""
         self.emulator = hosts.start(self, rich())
-        server = hosts.server_of(self.emulator)
-        settings = options.Settings(server=server, volume_group=GROUP)
-        adapter = session.connect(server)
-        self.addCleanup(adapter.session.close)
-        self.trial = trial.Trial(
-            adapter,
-            system.RestSystem(adapter, server),
-            settings,
-            sleep=lambda seconds: None,
-        )
+        self.trial = trial_on(self)
 
     def test_each_check_is_seen_to_fail(self):
         emulator_base.quieten(self)
@@ -359,6 +363,21 @@ class CommandTest(CommandTestCase):
             self.assertIn('has not made it', out)
             self.assertEqual([], self.changes())
             self.assert_as_before()
+
+    def test_disk_that_somebody_has_mapped_stays(self):
+        self.start()
+        this = trial_on(self)
+        (other,) = (
+            found
+            for found, name in this.partitions.names().items()
+            if name == 'archive'
+        )
+        this._mappings.attach(this.groups.vios, other, [this.make_disk()])
+        self.before = left_on(self.emulator)
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.TROUBLE, code, out)
+        self.assertIn(f'{this.names.disk} on vios1', out)
+        self.assert_as_before()
 
     def test_lpar_with_a_uuid_of_the_host_is_removed(self):
         self.start()
