@@ -223,12 +223,8 @@ class VolumeMovesTest(VolumeMoveTestCase):
         waiting.destroy()
 
 
-class WithoutPoolTest(
-    VolumeMoveTestCase,
-    one_time_use.OneTimeUseTestCase,
-    refreshes.RefreshTestCase,
-):
-    """Two hosts whose local disks are in volume groups."""
+class LocalDisksTestCase(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
+    """Starts two hosts whose local disks are in volume groups."""
 
     def setUp(self):
         super().setUp()
@@ -237,9 +233,6 @@ class WithoutPoolTest(
                 f'host{number}', world=world(number, worlds.default())
             )
 
-    def test_server_moves_that_has_no_disks_but_volumes(self):
-        self.tell_stories()
-
     def forget(self):
         """Release what a story has burned."""
         super().forget()
@@ -247,6 +240,13 @@ class WithoutPoolTest(
             for index in self.burned(host):
                 self.release(index, host)
         self._run_periodics()
+
+
+class WithoutPoolTest(LocalDisksTestCase, refreshes.RefreshTestCase):
+    """Servers without a pool, and commands that refresh their volumes."""
+
+    def test_server_moves_that_has_no_disks_but_volumes(self):
+        self.tell_stories()
 
     @proofs.proves(
         'O21',
@@ -361,27 +361,15 @@ class WithoutPoolTest(
         self.assert_on('host1', 'host2', server, before)
 
 
-class EvacuationTest(VolumeMoveTestCase, one_time_use.OneTimeUseTestCase):
-    """Two hosts whose local disks are in volume groups, with equal cards."""
+class EvacuationTest(LocalDisksTestCase):
+    """Servers of a lost host, and hosts that come back."""
 
     def setUp(self):
         super().setUp()
-        for number in (1, 2):
-            self.start_host(
-                f'host{number}', world=world(number, worlds.default())
-            )
         self.other, self.third = (uuidutils.generate_uuid() for _ in range(2))
 
     def test_servers_are_evacuated_with_their_volumes(self):
         self.tell_stories()
-
-    def forget(self):
-        """Release what a story has burned."""
-        super().forget()
-        for host in self.hosts:
-            for index in self.burned(host):
-                self.release(index, host)
-        self._run_periodics()
 
     def boot_on_first_host(self, *more, extra_specs=None, **options):
         """Boot a server from a volume on the first host, with a device."""
