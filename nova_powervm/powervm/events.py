@@ -77,6 +77,24 @@ class Watcher(Protocol):
         """
 
 
+def poll(adapter: pvm_adapter.Adapter, client: str) -> list[event.Event]:
+    """Poll for events once.
+
+    :param client: The name of the queue, which the server makes, and drops
+        some time after the last poll.
+    """
+    answer = adapter.read(
+        event.Event.schema_type,
+        xag=[],
+        add_qp=[
+            ('QUEUE_CLIENTKEY_METHOD', 'USE_APPLICATIONID'),
+            ('QUEUE_APPLICATIONID', client),
+        ],
+        timeout=_POLL_SECONDS,
+    )
+    return list(event.Event.wrap(answer))
+
+
 def changed_lpars(events: Sequence[event.Event]) -> frozenset[str] | None:
     """Find the LPARs whose states may have changed.
 
@@ -179,15 +197,6 @@ class Listener:
     def _poll(self) -> list[event.Event]:
         self._polling = True
         try:
-            answer = self._adapter.read(
-                event.Event.schema_type,
-                xag=[],
-                add_qp=[
-                    ('QUEUE_CLIENTKEY_METHOD', 'USE_APPLICATIONID'),
-                    ('QUEUE_APPLICATIONID', self._client),
-                ],
-                timeout=_POLL_SECONDS,
-            )
+            return poll(self._adapter, self._client)
         finally:
             self._polling = False
-        return list(event.Event.wrap(answer))

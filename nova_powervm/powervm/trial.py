@@ -24,11 +24,13 @@ import time
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
 from pypowervm.wrappers import base_partition as bp
+from pypowervm.wrappers import event
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import vios_file
@@ -39,11 +41,14 @@ from nova_powervm.lpar import partition
 from nova_powervm.lpar import settings as lpar_settings
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import virtual_slots
+from nova_powervm.powervm import events
 from nova_powervm.powervm import inspection
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
+from nova_powervm.powervm import trial_pool
 from nova_powervm.powervm import virtual_io_servers
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
@@ -73,7 +78,16 @@ _LPAR = logical_partition.LPAR
 _NAMESPACE = uuid.UUID('8f4c1a52-6d0e-5b7b-9a3e-2c61d0f7e945')
 _UNITS = 0.1
 _VLANS = range(4000, 1, -1)
-_CONTENTS = bytes(range(256)) * 256
+#: What an upload announces, and what it sends in its place to be refused.
+CONTENTS = bytes(range(256)) * 256
+DAMAGED = CONTENTS[:-1] + b'x'
+SHORT = CONTENTS[:-1]
+#: As the marks in media repositories by which clearing remembers disks.
+_MEDIUM = bytes(uploads.NOTE_BYTES)
+#: The virtual slot of the adapter: one that the host would not choose.
+ADAPTER_SLOT = virtual_slots.LATER.start
+#: Polls for events after which none is expected any more.
+_POLLS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,8 +106,13 @@ class Names:
 
     @property
     def of_storage(self) -> frozenset[str]:
-        """The names of disk and medium."""
-        return frozenset({self.disk, self.medium})
+        """The names of all storage."""
+        return frozenset({self.disk, self.medium, *self.units})
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """The names of image and clone in a shared storage pool."""
+        return f'{self.disk}i', f'{self.disk}c'
 
 
 def names_for(machine: str) -> Names:
@@ -109,7 +128,8 @@ def names_for(machine: str) -> Names:
         uuid=made,
         lpar=f'nova-check-{mark}',
         disk=f'novachk{mark}',
-        medium=f'novachk{mark}.iso',
+        # As long as the name of such a mark.
+        medium=f'novachk{digits[-13:]}.iso',
         mac=':'.join(mac[at : at + 2] for at in range(0, 12, 2)),
     )
 
@@ -138,6 +158,7 @@ class Trial:
     :param managed: The managed system.
     :param settings: The options of nova.conf.
     :param sleep: Waits for some seconds.
+    :ivar pool: What belongs to it in a shared storage pool.
     :ivar lpar: The LPAR, as it was read last; None before it is made.
     :ivar disk: pypowervm's wrapper of its disk.
     :ivar has_medium: Whether its medium was made.
@@ -171,8 +192,16 @@ class Trial:
                 adapter, settings.management_root
             ),
         )
+        self.pool = trial_pool.PoolTrial(
+            adapter,
+            settings,
+            self.names.units,
+            self._uploads,
+            self._mappings,
+        )
         self.lpar: partition.Partition | None = None
         self.disk: Any = None
+        self._free_gb = 0.0
         self.has_medium = False
         self.is_mapped = False
         # An LPAR of this run that the host has given another uuid.
@@ -251,7 +280,7 @@ class Trial:
             return '[powervm]volume_group_name is not set'
         for each in volume_groups.repositories(self.groups.all()):
             used = sum(medium.size for medium in each.optical_media)
-            if each.size - used < len(_CONTENTS) / storage.GIB:
+            if each.size - used < len(_MEDIUM) / storage.GIB:
                 return 'the media repository is full'
             return ''
         return 'the Virtual I/O Server has no media repository'
@@ -277,6 +306,7 @@ class Trial:
             for name in volume_groups.names(group)
             if storage.base_name(name) in self.names.of_storage
         ]
+        found += [f'logical unit {name}' for name in self.pool.leftovers()]
         with rest_errors.translated('reading the files'):
             files = vios_file.File.wrap(
                 self._adapter.read(vios_file.File.schema_type, service='web')
@@ -333,6 +363,10 @@ class Trial:
         self.lpar = found
         return found
 
+    def memory_taken_mb(self) -> int:
+        """Return how much less memory is free than before the LPAR."""
+        return self.host.memory_free_mb - self._managed.read().memory_free_mb
+
     def write_outdated(self) -> int | None:
         """Change the LPAR by a document that is outdated."""
         with rest_errors.translated(f'changing LPAR {self.names.lpar}'):
@@ -374,7 +408,7 @@ class Trial:
         if vlan is None:
             return None
         return shared_ethernet.Adapter(
-            mac=self.names.mac, vlan=vlan, switch=switch, slot=None
+            mac=self.names.mac, vlan=vlan, switch=switch, slot=ADAPTER_SLOT
         )
 
     def add_adapter(self, wanted: shared_ethernet.Adapter) -> None:
@@ -394,9 +428,14 @@ class Trial:
                 self._adapter, name, DISK_GB, file_format='raw'
             )
 
+        self._free_gb = self.groups.read().available_size
         group = self.groups.change(volume_groups.addition(name, build))
         self.disk = volume_groups.find(group, name)
         return self.disk
+
+    def taken_gb(self) -> float:
+        """Return how much less is free in the group than before the disk."""
+        return self._free_gb - float(self.groups.read().available_size)
 
     def write_outdated_group(self) -> int | None:
         """Enlarge the disk by a document that is outdated."""
@@ -430,16 +469,21 @@ class Trial:
         disk = volume_groups.find(group, self.names.disk)
         return 0.0 if disk is None else float(disk.capacity)
 
-    def upload(self, *, damaged: bool) -> int | None:
+    def upload(self, sent: bytes = CONTENTS) -> int | None:
         """Write to the disk.
 
-        :param damaged: Whether to send other bytes than those announced.
+        :param sent: The bytes to send; others than those announced are to be
+            refused.
         """
-        return refusal(lambda: self._send(self.names.disk, damaged=damaged))
+        return refusal(
+            lambda: self._send(
+                self.names.disk, uploads.DISK, sent, disk=self.disk.udid
+            )
+        )
 
     def make_medium(self) -> bool:
         """Make the medium; return whether it is there."""
-        self._send(self.names.medium)
+        self._send(self.names.medium, uploads.MEDIUM, _MEDIUM, _MEDIUM)
         self.has_medium = any(
             storage.base_name(medium.name) == self.names.medium
             for each in volume_groups.repositories(self.groups.all())
@@ -447,22 +491,28 @@ class Trial:
         )
         return self.has_medium
 
-    def _send(self, name: str, *, damaged: bool = False) -> None:
-        is_disk = name == self.names.disk
+    def _send(
+        self,
+        name: str,
+        kind: str,
+        sent: bytes,
+        announced: bytes = CONTENTS,
+        disk: str | None = None,
+    ) -> None:
         self._uploads.send(
             uploads.Upload(
                 vios=self.groups.vios,
                 name=name,
-                kind=uploads.DISK if is_disk else uploads.MEDIUM,
-                size=len(_CONTENTS),
-                sha256=hashlib.sha256(_CONTENTS).hexdigest(),
-                disk=self.disk.udid if is_disk else None,
+                kind=kind,
+                size=len(announced),
+                sha256=hashlib.sha256(announced).hexdigest(),
+                disk=disk,
             ),
-            iter([_CONTENTS[:-1] + b'x' if damaged else _CONTENTS]),
+            iter([sent]),
         )
 
     def map_storage(self) -> dict[str, frozenset[int]]:
-        """Map disk and medium; return the virtual slots of each."""
+        """Map what of disk and medium is not mapped; return their slots."""
         elements = [self.disk] if self.disk else []
         if self.has_medium:
             elements.append(
@@ -478,6 +528,13 @@ class Trial:
                 storage.base_name(element.name) for element in elements
             )
         }
+
+    def unmap_medium(self) -> bool:
+        """Remove the mapping of the medium alone; return whether it goes."""
+        lpar, name = self.read().uuid, self.names.medium
+        self._mappings.detach(lpar, name)
+        vios = self.groups.vios
+        return not self._mappings.connection(vios, lpar, name).slots
 
     def delete_mapped_disk(self) -> int | None:
         """Delete the disk although it is mapped."""
@@ -499,6 +556,27 @@ class Trial:
         """Stop the LPAR; return its state."""
         self.partitions.power_off(self.read(), hard=hard, timeout=STOP_SECONDS)
         return self.state()
+
+    def stop_watched(self) -> list[event.Event]:
+        """Start the LPAR, and stop it; return the events after the start."""
+        queue = inspection.new_queue()
+        events.poll(self._adapter, queue)
+        self.start()
+        for _ in range(_POLLS):
+            # Those of the start may be late.
+            if not events.poll(self._adapter, queue):
+                break
+        self.stop(hard=True)
+        found: list[event.Event] = []
+        for _ in range(_POLLS):
+            found += events.poll(self._adapter, queue)
+            if self.is_told(found):
+                break
+        return found
+
+    def is_told(self, found: Sequence[event.Event]) -> bool:
+        """Return whether the driver would learn that the LPAR stopped."""
+        return self.read().uuid in (events.changed_lpars(found) or ())
 
     def state(self) -> str:
         """Read the state of the LPAR alone."""
@@ -525,7 +603,7 @@ class Trial:
     # What is removed
 
     def remove_storage(self) -> None:
-        """Unmap and delete disk and medium, on all servers that answer."""
+        """Unmap and delete disks and media, on all servers that answer."""
 
         def unmap(server: Any) -> bool:
             doomed = [*filter(self._is_own, server.scsi_mappings)]
@@ -539,6 +617,7 @@ class Trial:
         edit = volume_groups.removal_of(self.names.of_storage)
         for server in self._servers():
             self.groups.change_all(edit, server.uuid)
+        self.pool.remove()
         self._uploads.forget_leftovers(self.names.of_storage.__contains__)
         self.disk = None
         self.has_medium = self.is_mapped = False

@@ -37,6 +37,8 @@ RUNS_ALREADY = 3
 UNFIT = 3
 #: What the command needs does not answer, or is wrong.
 TROUBLE = 4
+#: Ctrl-C, as shells have it.
+INTERRUPTED = 130
 #: The checks could not be run.
 UNCHECKED = 255
 
@@ -122,6 +124,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             'written. ``partition``: the host is an HMC, has too little free '
             'or an LPAR of the same name or UUID, you did not agree, or '
             'something was not removed.',
+            INTERRUPTED: 'You have pressed Ctrl-C. ``partition`` has removed '
+            'what it made, or says what may be left.',
         }
     },
     'nova-powervm-status': {

@@ -44,8 +44,10 @@ from tests.unit.powervm import hosts
 CHECKS = partition_checks.CHECKS
 BY_NAME = {check.name: check for check in CHECKS}
 GROUP = 'image_pool'
+#: Seconds that the host holds a poll.
+WAIT = 0.05
 #: Of the changes of a run, one in so many is interrupted by default.
-SAMPLE = 9
+SAMPLE = 13
 
 Strange = test_check.Strange
 element = test_check.element
@@ -117,6 +119,15 @@ class Rewritten:
         )
 
 
+class Forgotten:
+    """Has a host forget that an image has a clone."""
+
+    def on(self, test):
+        pool = test.trial.pool
+        pool.units.delete(pool.clone)
+        test.changed = True
+
+
 def without_rmc(test):
     """Return the answer for an LPAR that has lost its RMC connection."""
     lpar = test.trial.names.lpar
@@ -133,6 +144,7 @@ def state(text):
 
 _lpar = r'LogicalPartition/[0-9A-Fa-f-]{36}$'
 _group = 'VolumeGroup/[0-9a-f-]{36}'
+_unit = 'LogicalUnit'
 _contents = 'File/contents'
 #: Name of a check -> what makes it fail once the earlier ones are done.
 CASES = {
@@ -145,11 +157,16 @@ CASES = {
     'adapter': Strange(
         'ClientNetworkAdapter', element('PortVLANID', '1', '4000')
     ),
+    'adapter-slot': Strange(
+        'ClientNetworkAdapter', element('VirtualSlotNumber', '2', '16')
+    ),
     'same-mac': Rewritten('MACAddress', '0E'),
     'adapter-removal': Lax('DELETE', 'ClientNetworkAdapter', forwards=False),
     'disk': Strange(_group, element('UniqueDeviceID', ''), method='POST'),
+    'group-space': Strange(_group, element('AvailableSize', '99')),
     'group-etag': Lax('POST', _group),
     'damaged-upload': Lax('PUT', _contents),
+    'short-upload': Lax('PUT', _contents),
     'upload': test_check.Fault(
         _contents, method='PUT', status=500, every=True
     ),
@@ -157,11 +174,28 @@ CASES = {
     'mappings': Strange(
         'VirtualIOServer', element('VirtualSlotNumber', '9', '6[23]')
     ),
+    'remapping': Lax('POST', 'VirtualIOServer', forwards=False),
     'growth': Strange('VolumeGroup', element('DiskCapacity', '2', '3[.0]*')),
     'mapped-deletion': Lax('POST', _group),
+    'pool-image': test_check.Fault(
+        _contents, method='PUT', status=500, every=True
+    ),
+    'pool-clone': Strange(_unit, element('ClonedFrom', '29'), method='PUT'),
+    'pool-space': Strange('SharedStoragePool', element('FreeSpace', '1')),
+    'cloned-image-deletion': Lax('DELETE', _unit),
+    'cloned-image-upload': Forgotten(),
+    'pool-rename': Strange(
+        _unit, element('UnitName', 'other', 'novachk.*'), method='POST'
+    ),
+    'pool-mapping': Strange(
+        'VirtualIOServer', element('VirtualSlotNumber', '9', '61')
+    ),
+    'mapped-unit-deletion': Lax('DELETE', _unit),
+    'unit-growth': Strange(_unit, element('UnitCapacity', '1', '2[.0]*')),
     'start': state('error'),
     'reference-code': Strange(change=element('ReferenceCode', '00000000')),
     'second-start': state('error'),
+    'unit-in-use': Strange(_unit, element('InUse', 'false')),
     'running-deletion': Lax('DELETE', 'LogicalPartition'),
     'running-adapter': Strange(
         'LogicalPartition',
@@ -170,8 +204,20 @@ CASES = {
     'restart': state('error'),
     'soft-stop': state('error'),
     'hard-stop': state('error'),
+    'unit-unused': Strange(_unit, element('InUse', 'true')),
+    'memory-off': Strange(
+        'ManagedSystem', element('CurrentAvailableSystemMemory', '1')
+    ),
+    'stop-event': Strange('Event', element('EventData', '/rest')),
     'storage-removal': Lax('POST', _group, forwards=False),
     'deletion': Lax('DELETE', 'LogicalPartition', forwards=False),
+}
+
+
+#: What later checks need to be done.
+NEEDED = {
+    *('creation', 'adapter', 'adapter-removal', 'disk', 'medium', 'mappings'),
+    *('pool-image', 'pool-clone', 'pool-mapping', 'start', 'hard-stop'),
 }
 
 
@@ -206,7 +252,7 @@ class FailureTest(unittest.TestCase):
 
     def begin(self):
         """Start a host, and a trial with it."""
-        self.emulator = hosts.start(self, rich())
+        self.emulator = hosts.start(self, rich(), event_wait=WAIT)
         self.trial = trial_on(self)
 
     def test_each_check_is_seen_to_fail(self):
@@ -219,7 +265,8 @@ class FailureTest(unittest.TestCase):
                 self.addCleanup = stack.callback
                 self.begin()
                 for earlier in CHECKS[:number]:
-                    earlier.ask(self.trial)
+                    if earlier.name in NEEDED:
+                        earlier.ask(self.trial)
                 if check.name == 'running-adapter':
                     answer = without_rmc(self)
                     self.assertEqual(
@@ -248,7 +295,7 @@ class CommandTestCase(test_check.CheckTestCase):
 
     def start(self, world=None):
         """Start a host; return what it has."""
-        self.emulator = hosts.start(self, world or rich())
+        self.emulator = hosts.start(self, world or rich(), event_wait=WAIT)
         self.before = left_on(self.emulator)
 
     def run_partition(self, *args):
@@ -388,7 +435,7 @@ class CommandTest(CommandTestCase):
         self.assertRegex(out, r'Creation +do not use +no; its UUID is 00')
         self.assert_as_before()
 
-    def test_interruption_in_a_check_leaves_nothing(self):
+    def test_interruption_leaves_nothing(self):
         self.start()
         start = trial.Trial.start
         done = []
@@ -398,12 +445,23 @@ class CommandTest(CommandTestCase):
             done.append(this)
             raise KeyboardInterrupt
 
-        with (
-            mock.patch.object(trial.Trial, 'start', interrupted),
-            self.assertRaises(KeyboardInterrupt),
-        ):
-            self.run_partition()
+        with mock.patch.object(trial.Trial, 'start', interrupted):
+            code, out = self.run_partition()
         self.assertTrue(done)
+        self.assertEqual(exit_codes.INTERRUPTED, code)
+        self.assertRegex(out, 'Interrupted: all that was made is removed')
+        self.assert_as_before()
+
+    def test_interruption_of_removal_says_what_may_be_left(self):
+        self.start()
+        with mock.patch.object(
+            trial.Trial, 'remove_storage', side_effect=KeyboardInterrupt
+        ):
+            code, out = self.run_partition()
+        self.assertEqual(exit_codes.INTERRUPTED, code)
+        self.assertRegex(out, 'What may be left: nova-check-.*, novachk')
+        self.assertNotIn('Traceback', out)
+        self.assertEqual(exit_codes.SUCCESS, self.run_partition()[0])
         self.assert_as_before()
 
     def test_what_cannot_be_removed_is_named_and_removed_by_next_run(self):

@@ -19,6 +19,8 @@ texts of the host are in the details only, which are printed and not reported.
 
 import dataclasses
 import enum
+import functools
+import operator
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -100,6 +102,39 @@ def judged(agrees: bool, value: Any, detail: str = '') -> Answer:
 def unknown(why: str, value: Any = None) -> Answer:
     """Return the answer of a check that found nothing to judge by."""
     return Answer(Outcome.UNKNOWN, value, why)
+
+
+def refused(status: int | None) -> Answer:
+    """Return the answer about something that is to be refused.
+
+    :param status: The HTTP status of the refusal; None without one.
+    """
+    outcome = Outcome.DIFFERS if status is None else Outcome.AGREES
+    detail = '' if status is None else f'HTTP {status}'
+    return Answer(outcome, status is not None, detail, status)
+
+
+def needs(
+    part: str, why: str
+) -> Callable[[Callable[[_Host], Answer]], Callable[[_Host], Answer]]:
+    """Return what makes a check depend on a part of what it looks at.
+
+    :param part: An attribute, which is false if the part is missing; dots
+        lead further.
+    :param why: Why the check cannot tell then.
+    """
+    find = operator.attrgetter(part)
+
+    def decorate(
+        judge: Callable[[_Host], Answer],
+    ) -> Callable[[_Host], Answer]:
+        @functools.wraps(judge)
+        def judge_if_there(host: _Host) -> Answer:
+            return judge(host) if find(host) else unknown(why)
+
+        return judge_if_there
+
+    return decorate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

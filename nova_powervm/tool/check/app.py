@@ -14,6 +14,7 @@
 
 import argparse
 import collections
+import contextlib
 import functools
 import json
 import logging
@@ -81,6 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except errors.EXPECTED as error:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
         return exit_codes.TROUBLE
+    except KeyboardInterrupt:
+        print(f'\n{NAME}: interrupted', file=sys.stderr)
+        return exit_codes.INTERRUPTED
     return exit_code(results)
 
 
@@ -175,7 +179,7 @@ def check_partition(
             _ask()
         print(flush=True)
         if left:
-            this.clean_up()
+            _remove(this)
             this = trial.Trial(adapter, managed, settings)
             this.check_room()
         try:
@@ -185,6 +189,9 @@ def check_partition(
                 functools.partial(print_question, mode=_PARTITION),
                 print_answer,
             )
+        except KeyboardInterrupt:
+            print('\nInterrupted: all that was made is removed', flush=True)
+            raise
         finally:
             _remove(this)
     print_summary(results)
@@ -195,10 +202,14 @@ def _remove(this: trial.Trial) -> None:
     """Remove all that there is; say what to do if that is not possible."""
     try:
         this.clean_up()
-    except exception.PowerVMError:
+    except (exception.PowerVMError, KeyboardInterrupt) as error:
+        left = [this.names.lpar, this.names.disk, this.names.medium]
+        if not isinstance(error, KeyboardInterrupt):
+            with contextlib.suppress(exception.PowerVMError):
+                left = this.leftovers()
         print(
-            f'\n{this.names.lpar} or a part of it was not removed. Run the '
-            'command again, which removes it first.',
+            '\nNot everything was removed. Run the command again, which '
+            f'removes it first. What may be left: {answers.listed(left)}',
             flush=True,
         )
         raise
@@ -229,6 +240,13 @@ def _intentions(this: trial.Trial, left: Sequence[str]) -> Iterator[str]:
         if why
         else f'Medium {this.names.medium} is made in the media repository, '
         'and deleted'
+    )
+    why = this.pool.why_none()
+    yield (
+        f'Nothing is made in a shared storage pool: {why}'
+        if why
+        else f'Logical units {" and ".join(this.names.units)} are made in '
+        f'{this.pool.units}, and deleted'
     )
 
 

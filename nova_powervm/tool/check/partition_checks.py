@@ -16,50 +16,41 @@ A check whose earlier one came to nothing cannot tell; the LPAR is removed
 after the last, whatever happens.
 """
 
-import functools
-from collections.abc import Callable
+import dataclasses
 
 from nova_powervm.powervm import trial
 from nova_powervm.tool.check import answers
+from nova_powervm.tool.check import pool_checks
 
 _Trial = trial.Trial
-_Judge = Callable[[_Trial], answers.Answer]
 
 _OFF, _COPES, _UNFIT = (
     answers.Meaning.OFF,
     answers.Meaning.COPES,
     answers.Meaning.UNFIT,
 )
+_EVENTS: answers.Schema = {
+    'type': 'array',
+    'items': answers.word_of(
+        'ADD_URI',
+        'CACHE_CLEARED',
+        'DELETE_URI',
+        'HIDDEN_URI',
+        'INVALID_URI',
+        'MISSING_EVENTS',
+        'MODIFY_URI',
+        'NEW_CLIENT',
+        'VISIBLE_URI',
+    ),
+}
 _STATES = answers.word_of(
     trial.OFF, *trial.STARTED, 'starting', 'shutting down', 'error', 'other'
 )
 
 
-def _needs(part: str, why: str) -> Callable[[_Judge], _Judge]:
-    """Return what makes a check depend on a part of a trial."""
-
-    def decorate(judge: _Judge) -> _Judge:
-        @functools.wraps(judge)
-        def judge_if_there(this: _Trial) -> answers.Answer:
-            return judge(this) if getattr(this, part) else answers.unknown(why)
-
-        return judge_if_there
-
-    return decorate
-
-
-_with_lpar = _needs('lpar', 'the LPAR was not made')
-_with_disk = _needs('disk', 'there is no disk')
-_with_mapping = _needs('is_mapped', 'nothing is mapped')
-
-
-def _refused(status: int | None) -> answers.Answer:
-    """Return the answer about something that is to be refused."""
-    outcome = (
-        answers.Outcome.DIFFERS if status is None else (answers.Outcome.AGREES)
-    )
-    detail = '' if status is None else f'HTTP {status}'
-    return answers.Answer(outcome, status is not None, detail, status)
+_with_lpar = answers.needs('lpar', 'the LPAR was not made')
+_with_disk = answers.needs('disk', 'there is no disk')
+_with_mapping = answers.needs('is_mapped', 'nothing is mapped')
 
 
 def _in_state(state: str, *wanted: str) -> answers.Answer:
@@ -94,7 +85,7 @@ def _conflict(status: int | None) -> answers.Answer:
 
 @_with_lpar
 def _unknown_slot(this: _Trial) -> answers.Answer:
-    return _refused(this.give_unknown_slot())
+    return answers.refused(this.give_unknown_slot())
 
 
 @_with_lpar
@@ -108,6 +99,14 @@ def _adapter(this: _Trial) -> answers.Answer:
 
 
 @_with_lpar
+def _adapter_slot(this: _Trial) -> answers.Answer:
+    found = [a.slot for a in this.ethernet.adapters(this.names.uuid)]
+    if not found:
+        return answers.unknown('there is no adapter')
+    return answers.judged(found == [trial.ADAPTER_SLOT], found[0] or 0)
+
+
+@_with_lpar
 def _same_mac(this: _Trial) -> answers.Answer:
     found = this.ethernet.adapters(this.names.uuid)
     if not found:
@@ -115,7 +114,9 @@ def _same_mac(this: _Trial) -> answers.Answer:
     wanted = this.adapter_wanted()
     if wanted is None:
         return answers.unknown('no VLAN that nobody has')
-    return _refused(trial.refusal(lambda: this.add_adapter(wanted)))
+    # Its virtual slot would be refused anyway.
+    again = dataclasses.replace(wanted, slot=None)
+    return answers.refused(trial.refusal(lambda: this.add_adapter(again)))
 
 
 @_with_lpar
@@ -140,6 +141,12 @@ def _disk(this: _Trial) -> answers.Answer:
 
 
 @_with_disk
+def _group_space(this: _Trial) -> answers.Answer:
+    taken = round(this.taken_gb(), 1)
+    return answers.judged(round(taken) == trial.DISK_GB, taken)
+
+
+@_with_disk
 def _outdated_group(this: _Trial) -> answers.Answer:
     return _conflict(this.write_outdated_group())
 
@@ -153,12 +160,17 @@ def _growth(this: _Trial) -> answers.Answer:
 
 @_with_disk
 def _damaged(this: _Trial) -> answers.Answer:
-    return _refused(this.upload(damaged=True))
+    return answers.refused(this.upload(trial.DAMAGED))
+
+
+@_with_disk
+def _short(this: _Trial) -> answers.Answer:
+    return answers.refused(this.upload(trial.SHORT))
 
 
 @_with_disk
 def _upload(this: _Trial) -> answers.Answer:
-    status = this.upload(damaged=False)
+    status = this.upload()
     detail = '' if status is None else f'HTTP {status}'
     return answers.judged(status is None, status is None, detail)
 
@@ -177,7 +189,7 @@ def _mappings(this: _Trial) -> answers.Answer:
     if not (this.disk or this.has_medium):
         return answers.unknown('there is neither disk nor medium')
     found = this.map_storage()
-    slots = [slot for each in found.values() for slot in each]
+    slots = _slots(found)
     agrees = (
         all(len(each) == 1 for each in found.values())
         and len({*slots}) == len(found)
@@ -186,10 +198,26 @@ def _mappings(this: _Trial) -> answers.Answer:
     return answers.judged(agrees, sorted(slots))
 
 
+def _slots(found: dict[str, frozenset[int]]) -> list[int]:
+    """Return the virtual slots of all that is mapped."""
+    return [slot for each in found.values() for slot in each]
+
+
+@_with_mapping
+def _remapping(this: _Trial) -> answers.Answer:
+    if not (this.disk and this.has_medium):
+        return answers.unknown('there is no disk, or no medium')
+    before = this.map_storage()
+    goes = this.unmap_medium()
+    after = this.map_storage()
+    agrees = goes and before == after
+    return answers.judged(agrees, sorted(_slots(after)))
+
+
 @_with_disk
 @_with_mapping
 def _mapped_deletion(this: _Trial) -> answers.Answer:
-    return _refused(this.delete_mapped_disk())
+    return answers.refused(this.delete_mapped_disk())
 
 
 @_with_lpar
@@ -214,7 +242,7 @@ def _start_again(this: _Trial) -> answers.Answer:
 def _running_deletion(this: _Trial) -> answers.Answer:
     if this.state() not in trial.STARTED:
         return answers.unknown('the LPAR does not run')
-    return _refused(this.delete_running())
+    return answers.refused(this.delete_running())
 
 
 @_with_lpar
@@ -226,7 +254,7 @@ def _running_adapter(this: _Trial) -> answers.Answer:
         return answers.unknown('the LPAR does not run')
     if not this.read().obstacle:
         return answers.unknown('the LPAR has RMC')
-    return _refused(trial.refusal(lambda: this.add_adapter(wanted)))
+    return answers.refused(trial.refusal(lambda: this.add_adapter(wanted)))
 
 
 @_with_lpar
@@ -253,6 +281,25 @@ def _hard_stop(this: _Trial) -> answers.Answer:
 
 
 @_with_lpar
+def _memory(this: _Trial) -> answers.Answer:
+    if this.state() != trial.OFF:
+        return answers.unknown('the LPAR does not stop')
+    taken = this.memory_taken_mb()
+    return answers.judged(taken < trial.MEMORY_MB / 2, taken)
+
+
+@_with_lpar
+def _stop_event(this: _Trial) -> answers.Answer:
+    if this.state() != trial.OFF:
+        return answers.unknown('the LPAR does not stop')
+    found = this.stop_watched()
+    kinds = {each.etype for each in found}
+    return answers.judged(
+        this.is_told(found), sorted(kinds & {*_EVENTS['items']['enum']})
+    )
+
+
+@_with_lpar
 def _storage_removal(this: _Trial) -> answers.Answer:
     if not (this.disk or this.has_medium):
         return answers.unknown('there is neither disk nor medium')
@@ -276,6 +323,7 @@ _Check = answers.Check
 _STATUS: answers.Schema = {'type': 'integer', 'minimum': 0, 'maximum': 599}
 _YES_OR_NO = answers.YES_OR_NO
 _COUNT = answers.COUNT
+_NUMBERS: answers.Schema = {'type': 'array', 'items': _COUNT}
 
 _OF_LPAR = (
     _Check(
@@ -334,6 +382,18 @@ _OF_LPAR = (
         _adapter,
     ),
     _Check(
+        'adapter-slot',
+        'Virtual slots of adapters',
+        'An adapter is at the virtual slot that was asked for.',
+        f'by asking for slot {trial.ADAPTER_SLOT}, which the host would not '
+        'choose itself',
+        _OFF,
+        'The network interfaces of guests may have other names after a '
+        'rebuild or a move.',
+        _COUNT,
+        _adapter_slot,
+    ),
+    _Check(
         'same-mac',
         'Equal MAC addresses',
         'A MAC address is refused to a second adapter.',
@@ -367,6 +427,18 @@ _OF_STORAGE = (
         _disk,
     ),
     _Check(
+        'group-space',
+        'Free space of a volume group',
+        'A disk takes its size, in GiB, from the free space of its volume '
+        'group.',
+        'by how many GB less are free after it was made',
+        _COPES,
+        'Placement and the driver believe more or less space to be free than '
+        'there is: compare with ``pvmctl vg list``.',
+        {'type': 'number'},
+        _group_space,
+    ),
+    _Check(
         'group-etag',
         'Conflicts at a volume group',
         'A change by an outdated document is refused with 412.',
@@ -386,6 +458,16 @@ _OF_STORAGE = (
         'The driver checks images before it sends them.',
         _YES_OR_NO,
         _damaged,
+    ),
+    _Check(
+        'short-upload',
+        'Incomplete uploads',
+        'An upload with fewer bytes than announced is refused.',
+        'by writing one byte less than 64 KiB to the disk',
+        _COPES,
+        'The driver checks images before it sends them.',
+        _YES_OR_NO,
+        _short,
     ),
     _Check(
         'upload',
@@ -416,8 +498,21 @@ _OF_STORAGE = (
         _OFF,
         'Guests would find their disks at other places. Do not use '
         '``[powervm]disk_driver = localdisk``.',
-        {'type': 'array', 'items': _COUNT},
+        _NUMBERS,
         _mappings,
+    ),
+    _Check(
+        'remapping',
+        'Change of one mapping',
+        'A mapping can be removed and made again at its virtual slot, and '
+        'the others stay.',
+        'with the mapping of the medium, while the LPAR is off; the values '
+        'are the slots afterwards',
+        _OFF,
+        'After a resize or a rescue guests may find their disks at other '
+        'places.',
+        _NUMBERS,
+        _remapping,
     ),
     _Check(
         'growth',
@@ -471,6 +566,7 @@ _OF_POWER = (
         _STATES,
         _start_again,
     ),
+    pool_checks.IN_USE,
     _Check(
         'running-deletion',
         'Deletion of a running LPAR',
@@ -521,6 +617,29 @@ _OF_POWER = (
         _STATES,
         _hard_stop,
     ),
+    pool_checks.UNUSED,
+    _Check(
+        'memory-off',
+        'Memory of an LPAR that is off',
+        'An LPAR that is off leaves its memory to others.',
+        'by how many MB less are free than before it was made',
+        _COPES,
+        'It keeps its memory, as in Placement, and always starts again.',
+        {'type': 'integer'},
+        _memory,
+    ),
+    _Check(
+        'stop-event',
+        'Events of a stop',
+        'An event tells that an LPAR has stopped.',
+        'by a start and a stop with a queue for events; the values are the '
+        'types of the events after the start',
+        _COPES,
+        'Nova notices it in its periodic task '
+        '(``[DEFAULT]sync_power_state_interval``).',
+        _EVENTS,
+        _stop_event,
+    ),
 )
 _OF_REMOVAL = (
     _Check(
@@ -547,6 +666,7 @@ _OF_REMOVAL = (
 CHECKS: tuple[answers.Check[_Trial], ...] = (
     *_OF_LPAR,
     *_OF_STORAGE,
+    *pool_checks.CHECKS,
     *_OF_POWER,
     *_OF_REMOVAL,
 )
