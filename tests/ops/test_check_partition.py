@@ -152,6 +152,9 @@ CASES = {
         'LogicalPartition', element('PartitionName', 'other', 'nova-check-.*')
     ),
     'first-state': state('running'),
+    'virtual-slots': Strange(
+        'LogicalPartition', element('MaximumVirtualIOSlots', '10')
+    ),
     'lpar-etag': Lax('POST', 'LogicalPartition'),
     'unknown-slot': Lax('POST', 'LogicalPartition'),
     'adapter': Strange(

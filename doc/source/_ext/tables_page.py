@@ -34,17 +34,14 @@ It is made from :mod:`nova_powervm.lpar.extra_specs`.
 
 It is made from :mod:`nova_powervm.tool.exit_codes`.
 
-.. host-checks::
+.. check-tables::
 
-It is made from :mod:`nova_powervm.tool.check.host`.
-
-.. partition-checks::
-
-It is made from :mod:`nova_powervm.tool.check.partition_checks`.
+They are made from :mod:`nova_powervm.tool.check.app` (``MODES``).
 """
 
 import inspect
 import types
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -60,8 +57,7 @@ from nova_powervm.lpar import steps
 from nova_powervm.ops import sweep
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
-from nova_powervm.tool.check import host as host_checks
-from nova_powervm.tool.check import partition_checks
+from nova_powervm.tool.check import app as check_command
 
 
 def list_operations() -> Iterator[tuple[str, ...]]:
@@ -182,16 +178,27 @@ class _Table(docutils.SphinxDirective):
         """Yield the cells of the headings and of each row."""
         raise NotImplementedError()
 
-    def run(self) -> list[nodes.Node]:
-        """Return the table's node."""
-        lines = ['.. list-table::', '   :header-rows: 1']
-        lines += [f'   :widths: {self.widths}'] if self.widths else []
-        lines += ['']
-        for row in self.list_rows():
+    def list_lines(self) -> Iterator[str]:
+        """Yield the lines of the table."""
+        return self.table(self.list_rows())
+
+    def table(
+        self, rows: Iterable[tuple[str, ...]], title: str = ''
+    ) -> Iterator[str]:
+        """Yield the lines of a table with rows, the headings first."""
+        yield f'.. list-table:: {title}'
+        yield '   :header-rows: 1'
+        if self.widths:
+            yield f'   :widths: {self.widths}'
+        yield ''
+        for row in rows:
             marks = ['   * -'] + ['     -'] * (len(row) - 1)
-            lines += [
-                f'{mark} {cell}' for mark, cell in zip(marks, row, strict=True)
-            ]
+            for mark, cell in zip(marks, row, strict=True):
+                yield f'{mark} {cell}'
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes."""
+        lines = [*self.list_lines()]
         section = nodes.section()
         section.document = self.state.document
         source = statemachine.StringList(lines, source=self.module.__file__)
@@ -234,23 +241,17 @@ class Sweep(_Table):
     list_rows = staticmethod(list_sweep)
 
 
-class HostChecks(_Table):
-    """Inserts the table of the checks that read a host."""
+class CheckTables(_Table):
+    """Inserts the tables of the checks of each mode."""
 
-    module = host_checks
+    module = check_command
     widths = '4 36 28 32'
-    checks: Sequence[answers.Check[Any]] = host_checks.CHECKS
 
-    def list_rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of the headings and of each check."""
-        return list_checks(self.checks)
-
-
-class PartitionChecks(HostChecks):
-    """Inserts the table of the checks that make an LPAR."""
-
-    module = partition_checks
-    checks = partition_checks.CHECKS
+    def list_lines(self) -> Iterator[str]:
+        """Yield the lines of the tables."""
+        for mode, checks in check_command.MODES.items():
+            yield from self.table(list_checks(checks), f'``{mode}``')
+            yield ''
 
 
 class ExitCodes(_Table):
@@ -273,6 +274,5 @@ def setup(app: application.Sphinx) -> dict[str, Any]:
     app.add_directive('sweep-table', Sweep)
     app.add_directive('extra-specs', ExtraSpecs)
     app.add_directive('exit-codes', ExitCodes)
-    app.add_directive('host-checks', HostChecks)
-    app.add_directive('partition-checks', PartitionChecks)
+    app.add_directive('check-tables', CheckTables)
     return {'parallel_read_safe': True}

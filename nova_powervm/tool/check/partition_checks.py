@@ -74,6 +74,12 @@ def _first_state(this: _Trial) -> answers.Answer:
 
 
 @_with_lpar
+def _virtual_slots(this: _Trial) -> answers.Answer:
+    found = this.read().virtual_slots
+    return answers.judged(found == this.partitions.virtual_slots, found)
+
+
+@_with_lpar
 def _outdated(this: _Trial) -> answers.Answer:
     return _conflict(this.write_outdated())
 
@@ -346,6 +352,16 @@ _OF_LPAR = (
         'It would run before it has its disks.',
         _STATES,
         _first_state,
+    ),
+    _Check(
+        'virtual-slots',
+        'Virtual slots of an LPAR',
+        'An LPAR has as many virtual slots as it was made with.',
+        'with ``[powervm]virtual_slots``',
+        _OFF,
+        'Fewer volumes can be attached to an instance.',
+        _COUNT,
+        _virtual_slots,
     ),
     _Check(
         'lpar-etag',

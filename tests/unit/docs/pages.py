@@ -37,7 +37,6 @@ FOLLOWED = (
     'admin/volumes',
     'admin/watching',
     'cli/nova-powervm-inventory',
-    'contributor/novalink-checklist',
     'install/index',
     'user/devices',
 )

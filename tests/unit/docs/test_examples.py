@@ -19,8 +19,10 @@ import tempfile
 import unittest
 
 from nova.api.validation.extra_specs import validators
+from pypowervm.wrappers import logical_partition as lpar
 
 from demo import config
+from emulator.tests import base
 from nova_powervm import inventory_file
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
@@ -186,3 +188,29 @@ class FlavorExampleTest(unittest.TestCase):
         for name, specs in self.flavors():
             for key, value in specs.items():
                 yield name, key, value
+
+
+class DeletionByHandTest(base.EmulatorTestCase):
+    """What the page about the demonstration does in place of pvmctl."""
+
+    def test_program_of_page_deletes_lpar(self):
+        self.create('other')
+        self.create('vm1')
+        (program,) = (
+            text
+            for name, text in pages.blocks('python')
+            if name == 'contributor/demo'
+        )
+        for placeholder, value in (
+            ("'nova'", repr(self.emulator.username)),
+            ('<password>', self.emulator.password),
+            ('<port>', str(self.emulator.port)),
+            ('<name>', 'vm1'),
+        ):
+            program = program.replace(placeholder, value)
+
+        exec(program, {})  # noqa: S102
+
+        left = lpar.LPAR.get(self.adapter, parent=self.system())
+        self.assertIn('other', [each.name for each in left])
+        self.assertNotIn('vm1', [each.name for each in left])

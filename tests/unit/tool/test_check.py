@@ -12,6 +12,7 @@
 
 """The rules of nova-powervm-check; tests.ops.test_check has a host."""
 
+import re
 import unittest
 import unittest.mock
 
@@ -124,13 +125,8 @@ class TableTest(unittest.TestCase):
 
     def test_titles_on_the_page_are_those_of_checks(self):
         page = pages.documents()['contributor/novalink-checklist']
-        self.assertIn('\n.. host-checks::\n', page)
-        self.assertIn('\n.. partition-checks::\n', page)
-        for title in (
-            'Owners of slots',
-            'Servers that are off',
-            'Storage of the servers',
-            'AIX',
-        ):
-            self.assertIn(f'*{title}*', page)
-            self.assertIn(title, [each.title for each in host.CHECKS])
+        self.assertIn('\n.. check-tables::\n', page)
+        titles = {each.title for each in host.CHECKS}
+        for title in ('Servers that are off', 'Storage of the servers'):
+            self.assertIn(f'*{title}*', re.sub(r'\s+', ' ', page))
+            self.assertIn(title, titles)
