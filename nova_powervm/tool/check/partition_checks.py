@@ -48,6 +48,7 @@ _STATES = answers.word_of(
 )
 
 
+_refused = answers.refused
 _with_lpar = answers.needs('lpar', 'the LPAR was not made')
 _with_disk = answers.needs('disk', 'there is no disk')
 _with_mapping = answers.needs('is_mapped', 'nothing is mapped')
@@ -91,7 +92,7 @@ def _conflict(status: int | None) -> answers.Answer:
 
 @_with_lpar
 def _unknown_slot(this: _Trial) -> answers.Answer:
-    return answers.refused(this.give_unknown_slot())
+    return _refused(this.give_unknown_slot())
 
 
 @_with_lpar
@@ -122,7 +123,7 @@ def _same_mac(this: _Trial) -> answers.Answer:
         return answers.unknown('no VLAN that nobody has')
     # Its virtual slot would be refused anyway.
     again = dataclasses.replace(wanted, slot=None)
-    return answers.refused(trial.refusal(lambda: this.add_adapter(again)))
+    return _refused(trial.refusal(lambda: this.add_adapter(again)))
 
 
 @_with_lpar
@@ -166,12 +167,12 @@ def _growth(this: _Trial) -> answers.Answer:
 
 @_with_disk
 def _damaged(this: _Trial) -> answers.Answer:
-    return answers.refused(this.upload(trial.DAMAGED))
+    return _refused(this.upload(trial.DAMAGED))
 
 
 @_with_disk
 def _short(this: _Trial) -> answers.Answer:
-    return answers.refused(this.upload(trial.SHORT))
+    return _refused(this.upload(trial.SHORT))
 
 
 @_with_disk
@@ -223,7 +224,7 @@ def _remapping(this: _Trial) -> answers.Answer:
 @_with_disk
 @_with_mapping
 def _mapped_deletion(this: _Trial) -> answers.Answer:
-    return answers.refused(this.delete_mapped_disk())
+    return _refused(this.delete_mapped_disk())
 
 
 @_with_lpar
@@ -248,7 +249,7 @@ def _start_again(this: _Trial) -> answers.Answer:
 def _running_deletion(this: _Trial) -> answers.Answer:
     if this.state() not in trial.STARTED:
         return answers.unknown('the LPAR does not run')
-    return answers.refused(this.delete_running())
+    return _refused(this.delete_running())
 
 
 @_with_lpar
@@ -260,7 +261,7 @@ def _running_adapter(this: _Trial) -> answers.Answer:
         return answers.unknown('the LPAR does not run')
     if not this.read().obstacle:
         return answers.unknown('the LPAR has RMC')
-    return answers.refused(trial.refusal(lambda: this.add_adapter(wanted)))
+    return _refused(trial.refusal(lambda: this.add_adapter(wanted)))
 
 
 @_with_lpar
@@ -366,7 +367,8 @@ _OF_LPAR = (
     _Check(
         'lpar-etag',
         'Conflicts at an LPAR',
-        'A change by an outdated document is refused with 412.',
+        'A change is refused with 412 if somebody has changed the LPAR '
+        'meanwhile.',
         'by two changes with one ETag; the value is the HTTP status, 0 for '
         'a change that was made',
         _UNFIT,
@@ -379,9 +381,10 @@ _OF_LPAR = (
         'unknown-slot',
         'Unknown slots',
         'A slot that the host does not have is refused.',
-        'by giving the LPAR the slot 7FFFFFF0',
+        f'by asking for the DRC index {trial.UNKNOWN_SLOT:08X}',
         _COPES,
-        'The driver reads back which slots an LPAR has.',
+        'The driver reads an LPAR after each change of its slots, and fails '
+        'if one is missing.',
         _YES_OR_NO,
         _unknown_slot,
     ),
@@ -415,7 +418,8 @@ _OF_LPAR = (
         'A MAC address is refused to a second adapter.',
         'by another adapter of the LPAR',
         _COPES,
-        'Only Neutron prevents duplicates.',
+        'Neutron gives each port an address of its own. Give none of them '
+        'to other LPARs.',
         _YES_OR_NO,
         _same_mac,
     ),
@@ -457,11 +461,13 @@ _OF_STORAGE = (
     _Check(
         'group-etag',
         'Conflicts at a volume group',
-        'A change by an outdated document is refused with 412.',
+        'A change is refused with 412 if somebody has changed the volume '
+        'group meanwhile.',
         'by two changes with one ETag; the value is the HTTP status, 0 for '
         'a change that was made',
         _COPES,
-        'Create disks in that group through the driver only.',
+        'Two changes at a time may undo each other. Make disks in this '
+        'group by the driver only.',
         _STATUS,
         _outdated_group,
     ),
@@ -469,9 +475,10 @@ _OF_STORAGE = (
         'damaged-upload',
         'Damaged uploads',
         'An upload with another SHA-256 than announced is refused.',
-        'by writing 64 KiB to the disk',
+        'by sending 64 KiB of which the last byte is wrong',
         _COPES,
-        'The driver checks images before it sends them.',
+        'The driver checks an image before it sends it. What is damaged on '
+        'the way to the host is not noticed.',
         _YES_OR_NO,
         _damaged,
     ),
@@ -479,9 +486,9 @@ _OF_STORAGE = (
         'short-upload',
         'Incomplete uploads',
         'An upload with fewer bytes than announced is refused.',
-        'by writing one byte less than 64 KiB to the disk',
+        'by sending one byte less than the 64 KiB announced',
         _COPES,
-        'The driver checks images before it sends them.',
+        'The driver sends an image to its end, or fails.',
         _YES_OR_NO,
         _short,
     ),
@@ -568,7 +575,7 @@ _OF_POWER = (
         'An LPAR that runs shows a reference code within ten seconds.',
         '``ReferenceCode``',
         _COPES,
-        'Faults and diagnostics of instances have none either.',
+        'Faults and diagnostics of instances do not show one.',
         _YES_OR_NO,
         _code,
     ),
@@ -599,7 +606,7 @@ _OF_POWER = (
         'An LPAR that runs without RMC gets no adapter.',
         'by giving it one, with a VLAN that nobody has',
         _COPES,
-        'The driver refuses to try.',
+        'The driver refuses to attach a port without RMC.',
         _YES_OR_NO,
         _running_adapter,
     ),
@@ -619,7 +626,8 @@ _OF_POWER = (
         'An LPAR without RMC stops when its firmware is asked.',
         '``PowerOff`` with ``shutdown``, for at most two minutes',
         _COPES,
-        'Nova stops an instance hard when its time is over.',
+        'The driver stops an instance at once when the time for a clean '
+        'shutdown is over.',
         _STATES,
         _soft_stop,
     ),

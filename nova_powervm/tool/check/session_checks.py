@@ -187,8 +187,8 @@ FIRST = (
         'certificate',
         'Certificate',
         'The connection is encrypted, and the certificate is verified.',
-        'the logon itself: without a valid certificate the command ends '
-        'with the reason',
+        'the logon itself: without a valid certificate, or if another user '
+        'serves a local session, the command ends with the reason',
         Meaning.UNFIT,
         'Set ``[powervm]rest_cafile``; the name in the certificate must be '
         'that in ``rest_url``. A local session has no certificate.',
@@ -201,8 +201,8 @@ FIRST = (
         'An unknown session is answered with 401.',
         'a read with a made-up session',
         Meaning.OFF,
-        'The driver logs on again after 401 only. After another status, '
-        'restart nova-compute when its log has it.',
+        'The driver logs on again after 401 only: restart nova-compute '
+        'when its log shows this status.',
         {'type': 'integer', 'minimum': 100, 'maximum': 599},
         _expiry,
     ),
@@ -212,7 +212,8 @@ FIRST = (
         'An unchanged system is answered with 304.',
         'a read of the ManagedSystem with its ETag, up to three times',
         Meaning.COPES,
-        'Each cycle of nova-compute reads all of the system.',
+        'nova-compute reads all of the system once a minute, which only '
+        'takes longer.',
         answers.YES_OR_NO,
         _unchanged,
     ),
@@ -242,10 +243,10 @@ LAST = (
     Check(
         'memory-job',
         'Memory of the hypervisor',
-        'The host tells how much memory an LPAR needs beside its own.',
+        'The host tells how much memory its hypervisor needs for an LPAR.',
         f'template of the job {_MEMORY_JOB}',
         Meaning.OFF,
-        'Servers are refused while it is not known how much memory is free.',
+        'Servers are refused, as it is not known how much memory is free.',
         _missing_of(_MEMORY_JOB),
         _memory,
     ),

@@ -198,14 +198,14 @@ CHECKS = (
         'Each Virtual I/O Server runs and has RMC.',
         'state and RMC state of each server',
         Meaning.OFF,
-        'Disks and networks of the others cannot be changed, and servers '
-        'lose paths.',
+        'What the others serve cannot be changed, and instances have fewer '
+        'paths to disks and networks. Start them, or restore RMC.',
         answers.counts_of('servers', 'silent'),
         _servers,
     ),
     Check(
         'sick-servers',
-        'Storage of the servers',
+        'Storage of Virtual I/O Servers',
         'Each Virtual I/O Server reports its storage.',
         'their feed with the storage; if that fails, each server alone',
         Meaning.COPES,
@@ -216,13 +216,13 @@ CHECKS = (
     ),
     Check(
         'silent-servers',
-        'Servers that are off',
-        'A server that is off or has no RMC shows its mappings, or no disk.',
+        'Virtual I/O Servers that are off',
+        'A Virtual I/O Server that is off or has no RMC shows its mappings, '
+        'or no disk at all.',
         'ports, disks and mappings of such servers',
         Meaning.OFF,
-        'If it has mappings when it runs, the driver takes the volumes that '
-        'it maps for detached: detach none while a server is off, and report '
-        'the numbers.',
+        'The driver would take the volumes that it maps for detached. Detach '
+        'none while it is off, and report the numbers.',
         answers.counts_of('servers', 'ports', 'disks', 'mappings'),
         _off,
     ),

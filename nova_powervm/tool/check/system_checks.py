@@ -185,7 +185,7 @@ def _capability_check(
     return Check(
         name,
         title,
-        'The host is capable of it.',
+        f'The host is capable of {title.lower()}.',
         f'``AssociatedSystemCapabilities/{element}``',
         Meaning.OFF,
         otherwise,
@@ -201,7 +201,8 @@ CHECKS = (
         'There is one managed system.',
         'feed of ``ManagedSystem``',
         Meaning.UNFIT,
-        'nova-compute does not start.',
+        'nova-compute does not start. Point ``[powervm]rest_url`` at the '
+        'NovaLink partition of one host.',
         answers.COUNT,
         _systems,
     ),
@@ -277,7 +278,8 @@ CHECKS = (
         'Slots described as empty have the vendor ID FFFF.',
         'slots with the description ``Empty slot``',
         Meaning.OFF,
-        'Identify slots one by one in the inventory file.',
+        'Empty slots may be offered as devices. Name each slot in the '
+        'inventory file by its ``drc_index`` or ``drc_name``.',
         answers.counts_of('empty', 'with IDs'),
         _empty,
     ),
@@ -319,7 +321,7 @@ CHECKS = (
         'The host tells the size of its memory regions.',
         '``MemoryRegionSize``, in MiB',
         Meaning.UNFIT,
-        'The memory of LPARs is a multiple of it.',
+        'It is not known which sizes of memory the host accepts.',
         answers.COUNT,
         _regions,
     ),

@@ -127,6 +127,9 @@ class TableTest(unittest.TestCase):
         page = pages.documents()['contributor/novalink-checklist']
         self.assertIn('\n.. check-tables::\n', page)
         titles = {each.title for each in host.CHECKS}
-        for title in ('Servers that are off', 'Storage of the servers'):
+        for title in (
+            'Virtual I/O Servers that are off',
+            'Storage of Virtual I/O Servers',
+        ):
             self.assertIn(f'*{title}*', re.sub(r'\s+', ' ', page))
             self.assertIn(title, titles)
