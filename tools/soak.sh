@@ -53,7 +53,7 @@ soak_requests() { # 10 min: disturbs each request of operations on LPARs
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round \
         tests.ops.test_faults tests.ops.test_kills \
         tests.ops.test_reading tests.ops.test_volume_faults \
-        tests.ops.test_check_partition
+        tests.ops.test_check_partition tests.ops.test_check_slot
 }
 soak_evacuation-starts() { # 15 min: starts a host at each access of another's start
     NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.start_sweep

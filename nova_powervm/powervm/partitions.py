@@ -421,12 +421,21 @@ class RestPartitions(interfaces.Partitions):
             self._adapter.delete(_LPAR.schema_type, root_id=uuid)
 
     @rest_errors.retried
-    def power_on(self, lpar: partition.Partition) -> None:
+    def power_on(
+        self, lpar: partition.Partition, *, to_sms: bool = False
+    ) -> None:
+        """Start an LPAR unless it is already running.
+
+        :param to_sms: Whether to stop at the SMS menus of its firmware.
+        """
+        options = power_opts.PowerOnOpts()
+        if to_sms:
+            options.bootmode(power_opts.BootMode.SMS)
         with (
             rest_errors.translated(f'starting LPAR {lpar.name}'),
             self._unless_reached(lpar, _STARTED),
         ):
-            power.PowerOp.start(lpar.handle)
+            power.PowerOp.start(lpar.handle, opts=options)
 
     @rest_errors.retried
     def power_off(

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,6 +104,16 @@ class Names:
     disk: str
     medium: str
     mac: str
+    second_uuid: str
+    second_lpar: str
+
+    @property
+    def lpars(self) -> Mapping[str, str]:
+        """The uuid of each LPAR -> its name.
+
+        The second one is made only if the host does not refuse it.
+        """
+        return {self.uuid: self.lpar, self.second_uuid: self.second_lpar}
 
     @property
     def of_storage(self) -> frozenset[str]:
@@ -120,7 +131,10 @@ def names_for(machine: str) -> Names:
 
     :param machine: Machine type, model and serial number.
     """
-    made = partition.lpar_uuid(str(uuid.uuid5(_NAMESPACE, machine)))
+    made, second = (
+        partition.lpar_uuid(str(uuid.uuid5(_NAMESPACE, f'{machine}{suffix}')))
+        for suffix in ('', ' 2')
+    )
     digits = made.replace('-', '').lower()
     mark = digits[-8:]
     mac = f'0a{digits[:10]}'
@@ -131,6 +145,8 @@ def names_for(machine: str) -> Names:
         # As long as the name of such a mark.
         medium=f'novachk{digits[-13:]}.iso',
         mac=':'.join(mac[at : at + 2] for at in range(0, 12, 2)),
+        second_uuid=second,
+        second_lpar=f'nova-check-{mark}-2',
     )
 
 
@@ -153,6 +169,8 @@ def refusal(work: Callable[[], object]) -> int | None:
 
 class Trial:
     """One LPAR of a host, and what belongs to it.
+
+    It starts as the driver's do; see ``slot_trial`` for one with a slot.
 
     :param adapter: An adapter with a session that has logged on.
     :param managed: The managed system.
@@ -204,8 +222,8 @@ class Trial:
         self._free_gb = 0.0
         self.has_medium = False
         self.is_mapped = False
-        # An LPAR of this run that the host has given another uuid.
-        self._other_uuid: str | None = None
+        # LPARs of this run that the host has given other uuids.
+        self._other_uuids: list[str] = []
 
     # What is there
 
@@ -253,11 +271,14 @@ class Trial:
         :raises exception.ConfigurationError: Somebody has; nothing was
             changed.
         """
+        own = self.names.lpars.items()
         for found, name in self.partitions.names().items():
-            if (found == self.names.uuid) != (name == self.names.lpar):
+            for its_uuid, its_name in own:
+                if (found == its_uuid) == (name == its_name):
+                    continue
                 raise exception.ConfigurationError(
                     reason=f'LPAR {name} ({found}) has either the name '
-                    f'{self.names.lpar} or the UUID {self.names.uuid}, and '
+                    f'{its_name} or the UUID {its_uuid}, and '
                     'not both, so this command has not made it, or the host '
                     'chose its UUID. Rename or delete it'
                 )
@@ -291,7 +312,7 @@ class Trial:
         found = [
             f'LPAR {name}'
             for found, name in lpars.items()
-            if (found, name) == (self.names.uuid, self.names.lpar)
+            if (found, name) in self.names.lpars.items()
         ]
         found += [
             f'the mapping of {mapping.backing_storage.name}'
@@ -339,20 +360,25 @@ class Trial:
         )
 
     def _own_uuids(self) -> list[str]:
-        return [*filter(None, (self.names.uuid, self._other_uuid))]
+        return [*self.names.lpars, *self._other_uuids]
 
     # What is done
 
     def make(self) -> partition.Partition:
         """Make the LPAR, and read it."""
-        answer = self.partitions.write(self.spec, lambda: None, creates=True)
-        if answer.uuid != self.names.uuid:
-            self._other_uuid = answer.uuid
-        found = self.partitions.find(answer.uuid)
+        uuid_ = self.create(self.spec)
+        found = self.partitions.find(uuid_)
         if found is None:
-            raise exception.PartitionNotFound(uuid=answer.uuid)
+            raise exception.PartitionNotFound(uuid=uuid_)
         self.lpar = found
         return found
+
+    def create(self, spec: partition.PartitionSpec) -> str:
+        """Make an LPAR; return the uuid that the host has given it."""
+        answer = self.partitions.write(spec, lambda: None, creates=True)
+        if answer.uuid != spec.uuid:
+            self._other_uuids.append(answer.uuid)
+        return answer.uuid
 
     def read(self) -> partition.Partition:
         """Read the LPAR again."""
@@ -637,7 +663,9 @@ class Trial:
         """Return what there is of the LPAR, by both uuid and name."""
         found = map(self.partitions.find, self._own_uuids())
         return [
-            lpar for lpar in found if lpar and lpar.name == self.names.lpar
+            lpar
+            for lpar in found
+            if lpar and lpar.name in self.names.lpars.values()
         ]
 
     def clean_up(self) -> None:

@@ -126,3 +126,12 @@ class AcceleratorApiError(exception.PowerVMError):
 
     code = 'powervm.accelerator.api'
     message = "Cyborg's API: {reason}."
+
+
+class SlotRefused(exception.PowerVMError):
+    """A slot must not be tried."""
+
+    code = 'powervm.check.slot'
+    message = (
+        'The trial with {slot} is refused, and nothing was changed:\n{reasons}'
+    )

@@ -122,7 +122,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             TROUBLE: 'The configuration is wrong, the host refuses the logon '
             'or does not answer what decides that, or the report cannot be '
             'written. ``partition``: the host is an HMC, has too little free '
-            'or an LPAR of the same name or UUID, you did not agree, or '
+            'or an LPAR of the same name or UUID, its slot is refused, '
+            'you did not agree, or '
             'something was not removed.',
             INTERRUPTED: 'You have pressed Ctrl-C. ``partition`` has removed '
             'what it made, or says what may be left.',

@@ -12,9 +12,14 @@
 
 """Devices that an operator takes out of use, and gives back."""
 
+import contextlib
+import io
+
 from nova import context as nova_context
 
 from nova_powervm.devices import names
+from nova_powervm.tool import exit_codes
+from nova_powervm.tool.check import app as check
 from tests import proofs
 from tests.functional import base
 from tests.functional import move_sites
@@ -71,6 +76,16 @@ class QuarantineTestCase(test_commands.CommandTestCase):
         }
         return marks, record['reserved']
 
+    def try_slot(self, index):
+        """Try a slot with an LPAR; return exit code and output."""
+        args = ['partition', '--yes', '--slot', f'{index:08X}']
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            contextlib.redirect_stderr(out),
+        ):
+            code = check.main(['--config-file', self.nova_conf(), *args])
+        return code, out.getvalue()
+
     def act(self, *command, **options):
         """Run a command that succeeds."""
         code, _, err = self.run_command(*command, **options)
@@ -111,6 +126,14 @@ class QuarantineTest(QuarantineTestCase):
         _, rows = self.rows('show')
         (row,) = [row for row in rows if row['Slot'] == f'{index:08X}']
         self.assertIn('in quarantine: the device is defective', str(row))
+
+        code, out = self.try_slot(index)
+        self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.read_anew()
+        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+        code, out = self.try_slot(self.gpus()[1])
+        self.assertEqual(exit_codes.TROUBLE, code, out)
+        self.assertRegex(out, 'offers it(?s:.)*Placement has it to give away')
 
         self.act('restore', f'{index:08X}')
         self.assertEqual(({names.WITHDRAWN_TRAIT}, 1), self.state(index))

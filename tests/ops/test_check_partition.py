@@ -525,6 +525,14 @@ class KillTest(CommandTestCase):
         return False
 
     def test_next_run_removes_what_a_killed_one_left(self):
+        self.follow(SAMPLE, 30)
+
+    def follow(self, sample, least):
+        """Interrupt runs, and look what the next ones leave.
+
+        :param sample: Of the changes, one in so many is interrupted.
+        :param least: So many changes there are at least.
+        """
         self.start()
         left = 0
         is_killed = True
@@ -537,6 +545,6 @@ class KillTest(CommandTestCase):
                     code, out = self.run_partition()
                     self.assertEqual(exit_codes.SUCCESS, code, out)
                     self.assert_as_before()
-            number += 1 if test_faults.ALL else SAMPLE
-        self.assertGreater(number, 30)
+            number += 1 if test_faults.ALL else sample
+        self.assertGreater(number, least)
         self.assertGreater(left, 2)

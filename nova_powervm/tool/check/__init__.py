@@ -17,8 +17,10 @@ A check is a small function with what the driver assumes and what it means if
 the host differs; the table of the checks is also that of the page about a
 first run. ``host`` only reads, by ``powervm.inspection``: nothing that writes
 to a host or starts a job may come in there. ``partition`` makes an LPAR of its
-own, by ``powervm.trial``, and removes it.
+own, by ``powervm.trial``, and removes it; with ``--slot``, by
+``powervm.slot_trial``, it never boots.
 
 Open first: :data:`.host.CHECKS`, :data:`.partition_checks.CHECKS`,
+:data:`.slot_checks.CHECKS`,
 :class:`.answers.Check`, :func:`.app.check_host`.
 """

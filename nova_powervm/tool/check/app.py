@@ -29,6 +29,7 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.powervm import inspection
+from nova_powervm.powervm import slot_trial
 from nova_powervm.powervm import trial
 from nova_powervm.tool import errors
 from nova_powervm.tool import exit_codes
@@ -36,16 +37,20 @@ from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import host
 from nova_powervm.tool.check import partition_checks
 from nova_powervm.tool.check import report
+from nova_powervm.tool.check import slot_access
+from nova_powervm.tool.check import slot_checks
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader
 
 NAME = 'nova-powervm-check'
 _HOST = 'host'
 _PARTITION = 'partition'
+_SLOT = 'partition --slot'
 #: The checks of each mode.
 MODES: Mapping[str, Sequence[answers.Check[Any]]] = {
     _HOST: host.CHECKS,
     _PARTITION: partition_checks.CHECKS,
+    _SLOT: slot_checks.CHECKS,
 }
 _INDENT = ' ' * 4
 _TITLE_WIDTH = max(
@@ -64,20 +69,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # What the driver would log is in the answers, or known.
     logging.getLogger().addHandler(logging.NullHandler())
-    options = make_parser().parse_args(argv)
+    parser = make_parser()
+    options = parser.parse_args(argv)
+    mode = _mode_of(parser, options)
     if options.print_schema:
-        schema = report.schema(options.mode, MODES[options.mode])
+        schema = report.schema(mode, MODES[mode])
         print(json.dumps(schema, indent=2))
         return exit_codes.SUCCESS
     try:
         config = configs.read_config(options.config_files, options.config_dirs)
-        results, durations = (
-            check_host(config)
-            if options.mode == _HOST
-            else (check_partition(config, is_agreed=options.yes), {})
-        )
+        durations: Mapping[str, float] = {}
+        if mode == _HOST:
+            results, durations = check_host(config)
+        else:
+            access = slot_access.Access(config, options)
+            results = check_partition(
+                config,
+                is_agreed=options.yes,
+                access=access if mode == _SLOT else None,
+            )
         if options.report:
-            document = report.document(options.mode, results, durations)
+            document = report.document(mode, results, durations)
             write_report(options.report, document)
     except errors.EXPECTED as error:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
@@ -99,7 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
         'mode',
         nargs='?',
         default=_HOST,
-        choices=[*MODES],
+        choices=[_HOST, _PARTITION],
         help='what to do: host, the default, reads the host that [powervm] '
         'in nova.conf names, and changes nothing; partition makes an LPAR '
         'there, and removes it',
@@ -109,6 +121,7 @@ def make_parser() -> argparse.ArgumentParser:
         action='store_true',
         help='do not ask before the LPAR of partition is made',
     )
+    slot_access.add_options(parser)
     parser.add_argument(
         '--version', action='version', version=configs.describe_version(NAME)
     )
@@ -125,6 +138,17 @@ def make_parser() -> argparse.ArgumentParser:
         help='print the JSON schema of the report, and exit',
     )
     return parser
+
+
+def _mode_of(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> str:
+    """Return the mode, or end the command if the options contradict it."""
+    if options.mode == _HOST:
+        if options.slot:
+            parser.error('--slot belongs to partition')
+        return _HOST
+    return _SLOT if options.slot else _PARTITION
 
 
 def check_host(
@@ -155,38 +179,53 @@ def check_host(
 
 
 def check_partition(
-    config: configs.Config, *, is_agreed: bool
+    config: configs.Config,
+    *,
+    is_agreed: bool,
+    access: slot_access.Access | None = None,
 ) -> list[answers.Result[Any]]:
     """Make the checks of the mode ``partition``, and print them.
 
     :param is_agreed: Whether the user has agreed already.
+    :param access: Decides on the slot to try; None to try none.
     :returns: Their results.
     :raises exception.PowerVMError: The host is an HMC, has too little room,
         or does not let the driver log on; the user does not agree; or
         something could not be removed afterwards.
     """
     settings = config.settings
+    mode = _SLOT if access else _PARTITION
     with host_reader.logged_on(settings.server) as (adapter, managed):
-        this = trial.Trial(adapter, managed, settings)
+
+        def begin() -> trial.Trial:
+            if access is None:
+                return trial.Trial(adapter, managed, settings)
+            own = trial.names_for(managed.read().machine).lpars
+            slot = access.choose(slot_trial.Host(adapter, own))
+            return slot_trial.SlotTrial(adapter, managed, settings, slot)
+
+        this = begin()
         this.check_identity()
         left = this.leftovers()
         if not left:
             this.check_room()
         print(f'The host at {settings.server}:\n')
-        for text in _intentions(this, left):
+        for text in _intentions(this, left, access):
             print(f'- {printable.printable(text)}')
         if not is_agreed:
             _ask()
         print(flush=True)
         if left:
             _remove(this)
-            this = trial.Trial(adapter, managed, settings)
+        if left or access:
+            # Somebody may have taken the slot while the user made sure.
+            this = begin()
             this.check_room()
         try:
             results = answers.run(
-                partition_checks.CHECKS,
+                MODES[mode],
                 this,
-                functools.partial(print_question, mode=_PARTITION),
+                functools.partial(print_question, mode=mode),
                 print_answer,
             )
         except KeyboardInterrupt:
@@ -215,7 +254,11 @@ def _remove(this: trial.Trial) -> None:
         raise
 
 
-def _intentions(this: trial.Trial, left: Sequence[str]) -> Iterator[str]:
+def _intentions(
+    this: trial.Trial,
+    left: Sequence[str],
+    access: slot_access.Access | None,
+) -> Iterator[str]:
     """Yield what the mode ``partition`` is about to do, in words."""
     if left:
         yield (
@@ -227,6 +270,9 @@ def _intentions(this: trial.Trial, left: Sequence[str]) -> Iterator[str]:
         f'LPAR {spec.name} ({spec.uuid}) is made, started, stopped and '
         f'deleted: {spec.settings}'
     )
+    if access:
+        yield from access.intentions(this.spec)
+        return
     why = this.why_no_disk()
     yield (
         f'No disk is made: {why}'

@@ -230,11 +230,26 @@ def default_dirs() -> list[str]:
     return _readable(cfg.find_config_dirs(project='nova', prog='nova-compute'))
 
 
+def unreadable_defaults() -> list[str]:
+    """Return the files and directories of nova-compute that are passed over.
+
+    A directory without a right to search it hides what is in it.
+    """
+    paths = [
+        path
+        for find in (cfg.find_config_files, cfg.find_config_dirs)
+        for path in find(project='nova', prog='nova-compute')
+    ]
+    return sorted(path for path in paths if not _is_readable(path))
+
+
+def _is_readable(path: str) -> bool:
+    return os.access(path, os.R_OK, effective_ids=True)
+
+
 def _readable(paths: Sequence[str]) -> list[str]:
     """Return the paths that this user can read; warn about the others."""
-    readable = [
-        path for path in paths if os.access(path, os.R_OK, effective_ids=True)
-    ]
+    readable = [path for path in paths if _is_readable(path)]
     for path in sorted(set(paths) - set(readable)):
         LOG.warning(
             '%(path)s cannot be read by this user, so its options have '

@@ -351,6 +351,7 @@ class PermissionTest(base.ToolTestCase):
             self.assertLogs('nova_powervm.tool') as logs,
         ):
             found = config.read_config()
+            self.assertEqual([self.conf], config.unreadable_defaults())
         self.assertEqual((), found.files)
         self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
         self.assertIn('cannot be read by this user', logs.output[0])
