@@ -35,7 +35,7 @@ _FAILED = 'Migration_Failed'
 #: The mode of an LPAR that follows the host's newest one.
 _DEFAULT_MODE = 'default'
 #: What a host says of an LPAR whose storage it could not read.
-_UPDATE_FAILED = 'Update_Failed'
+UPDATE_FAILED = 'Update_Failed'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,10 +196,10 @@ def refusals(guest: Guest, destination: Destination) -> Iterator[str]:
             f'{guest.obstacle.rstrip(".")}. Without RMC, migrate the server '
             'cold'
         )
-    if guest.storage_status == _UPDATE_FAILED:
+    if guest.storage_status == UPDATE_FAILED:
         yield (
             'the host could not read the storage of the server '
-            f'(MigrationStorageViosDataStatus is {_UPDATE_FAILED}). Check its '
+            f'(MigrationStorageViosDataStatus is {UPDATE_FAILED}). Check its '
             'Virtual I/O Servers'
         )
     yield from _of_system(guest, destination)

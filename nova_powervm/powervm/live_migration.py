@@ -37,7 +37,8 @@ _STORAGE_STATUS = 'MigrationStorageViosDataStatus'
 _MODE = 'CurrentProcessorCompatibilityMode'
 #: The user of NovaLink that the REST servers of other hosts log on as.
 _USER = 'wlp'
-_CAPABILITY = 'active_lpar_mobility_capable'
+#: What a host that can migrate LPARs live reports.
+CAPABILITY = 'active_lpar_mobility_capable'
 
 
 class RestLiveMigrations(interfaces.LiveMigrations):
@@ -58,7 +59,7 @@ class RestLiveMigrations(interfaces.LiveMigrations):
         """Read the system anew: others start migrations, too."""
         self._managed.read()
         wrapper = self._managed.wrapper
-        if not wrapper.get_capability(_CAPABILITY):
+        if not wrapper.get_capability(CAPABILITY):
             return f'system {wrapper.system_name} is not capable of it'
         limits = wrapper.migration_data
         count = limits['active_migrations_in_progress']

@@ -123,7 +123,7 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             'or does not answer what decides that, or the report cannot be '
             'written. ``partition``: the host is an HMC, has too little free '
             'or an LPAR of the same name or UUID, its slot is refused, '
-            'you did not agree, or '
+            'there is no such LPAR that runs, you did not agree, or '
             'something was not removed.',
             INTERRUPTED: 'You have pressed Ctrl-C. ``partition`` has removed '
             'what it made, or says what may be left.',

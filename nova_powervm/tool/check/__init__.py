@@ -18,9 +18,9 @@ the host differs; the table of the checks is also that of the page about a
 first run. ``host`` only reads, by ``powervm.inspection``: nothing that writes
 to a host or starts a job may come in there. ``partition`` makes an LPAR of its
 own, by ``powervm.trial``, and removes it; with ``--slot``, by
-``powervm.slot_trial``, it never boots.
+``powervm.slot_trial``, it never boots. ``--target`` moves nothing.
 
 Open first: :data:`.host.CHECKS`, :data:`.partition_checks.CHECKS`,
-:data:`.slot_checks.CHECKS`,
+:data:`.slot_checks.CHECKS`, :data:`.target_checks.CHECKS`,
 :class:`.answers.Check`, :func:`.app.check_host`.
 """

@@ -28,7 +28,9 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm import printable
+from nova_powervm.lpar import live_migration
 from nova_powervm.powervm import inspection
+from nova_powervm.powervm import migration_trial
 from nova_powervm.powervm import slot_trial
 from nova_powervm.powervm import trial
 from nova_powervm.tool import errors
@@ -39,6 +41,7 @@ from nova_powervm.tool.check import partition_checks
 from nova_powervm.tool.check import report
 from nova_powervm.tool.check import slot_access
 from nova_powervm.tool.check import slot_checks
+from nova_powervm.tool.check import target_checks
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader
 
@@ -46,11 +49,13 @@ NAME = 'nova-powervm-check'
 _HOST = 'host'
 _PARTITION = 'partition'
 _SLOT = 'partition --slot'
+_TARGET = 'partition --target'
 #: The checks of each mode.
 MODES: Mapping[str, Sequence[answers.Check[Any]]] = {
     _HOST: host.CHECKS,
     _PARTITION: partition_checks.CHECKS,
     _SLOT: slot_checks.CHECKS,
+    _TARGET: target_checks.CHECKS,
 }
 _INDENT = ' ' * 4
 _TITLE_WIDTH = max(
@@ -81,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         durations: Mapping[str, float] = {}
         if mode == _HOST:
             results, durations = check_host(config)
+        elif mode == _TARGET:
+            results = check_target(config, options)
         else:
             access = slot_access.Access(config, options)
             results = check_partition(
@@ -123,6 +130,23 @@ def make_parser() -> argparse.ArgumentParser:
     )
     slot_access.add_options(parser)
     parser.add_argument(
+        '--target',
+        metavar='SYSTEM',
+        help='partition: make no LPAR, but have PowerVM validate whether one '
+        'that runs could move to this managed system; nothing is moved, and '
+        'no keys are exchanged',
+    )
+    parser.add_argument(
+        '--server',
+        metavar='LPAR',
+        help='the LPAR of --target, by name or UUID',
+    )
+    parser.add_argument(
+        '--address',
+        default='',
+        help='address of the NovaLink partition of --target',
+    )
+    parser.add_argument(
         '--version', action='version', version=configs.describe_version(NAME)
     )
     configs.add_options(parser)
@@ -144,10 +168,17 @@ def _mode_of(
     parser: argparse.ArgumentParser, options: argparse.Namespace
 ) -> str:
     """Return the mode, or end the command if the options contradict it."""
+    is_moving = bool(options.target or options.server or options.address)
     if options.mode == _HOST:
-        if options.slot:
-            parser.error('--slot belongs to partition')
+        if options.slot or is_moving:
+            parser.error('--slot, --target and --server belong to partition')
         return _HOST
+    if options.slot and is_moving:
+        parser.error('--slot and --target exclude each other')
+    if is_moving and not (options.target and options.server):
+        parser.error('--target and --server belong together')
+    if is_moving:
+        return _TARGET
     return _SLOT if options.slot else _PARTITION
 
 
@@ -252,6 +283,41 @@ def _remove(this: trial.Trial) -> None:
             flush=True,
         )
         raise
+
+
+def check_target(
+    config: configs.Config, options: argparse.Namespace
+) -> list[answers.Result[Any]]:
+    """Make the checks of an LPAR that could move, and print them.
+
+    :param options: The command line.
+    :returns: Their results.
+    :raises exception.PowerVMError: The host is an HMC, does not let the driver
+        log on, or has no such LPAR that runs; or the user does not agree.
+    """
+    server = config.settings.server
+    target = live_migration.Target(options.target, options.address)
+    with host_reader.logged_on(server) as (adapter, managed):
+        this = migration_trial.Validation(
+            adapter, managed, options.server, target
+        )
+        print(
+            f'The host at {server}:\n\n- PowerVM validates whether LPAR '
+            f'{printable.printable(this.lpar.name)} could move to '
+            f'{printable.printable(target.system)}: it moves nothing, and no '
+            'keys are exchanged'
+        )
+        if not options.yes:
+            _ask()
+        print(flush=True)
+        results = answers.run(
+            target_checks.CHECKS,
+            this,
+            functools.partial(print_question, mode=_TARGET),
+            print_answer,
+        )
+    print_summary(results)
+    return results
 
 
 def _intentions(
