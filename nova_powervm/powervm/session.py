@@ -109,6 +109,9 @@ _NVRAM = re.compile(r'(<(?:\w+:)?PartitionNVRAM\b[^<>]*>)[^<]*')
 _KIND = 'X-MC-Type'
 _HMC = 'HMC'
 _NOVALINK = 'PVM'
+#: What serves the API describes itself there; only an HMC has the element.
+_CONSOLE = f'{const.API_BASE_PATH}uom/ManagementConsole?group=None'
+_OF_HMC = re.compile(r'<(?:\w+:)?VersionInfo\b')
 
 
 def _shorten(record: standard_logging.LogRecord) -> bool:
@@ -200,13 +203,16 @@ class Session(pvm_adapter.Session):
     def _learn_kind(self, response: Any, is_logon: bool) -> None:
         """Learn from an answer whether an HMC or a NovaLink partition answers.
 
-        A proxy can drop the header that says so. pypowervm takes a server for
-        an HMC then, so the first answer after the logon counts, too.
+        HMCs have been recorded without the header that says so, and a proxy
+        can drop it. The first answer after the logon counts, too, and then
+        what the server says of itself.
         """
         self._kind = response.headers.get(_KIND)
         if is_logon:
             # The token has still to be read.
             return
+        if self._kind is None and self._describes_hmc():
+            self._kind = _HMC
         if self._kind is None:
             LOG.warning(
                 'The PowerVM REST server at %(host)s:%(port)s does not say '
@@ -216,6 +222,20 @@ class Session(pvm_adapter.Session):
             )
             self._kind = _NOVALINK
         self._settle_kind()
+
+    def _describes_hmc(self) -> bool:
+        """Return whether the server describes itself as an HMC."""
+        try:
+            answer = super().request(
+                'GET',
+                _CONSOLE,
+                headers={'Accept': 'application/atom+xml'},
+                verify=self._verify,
+                timeout=self._limits('GET', _CONSOLE, {}),
+            )
+        except pvm.Error:
+            return False
+        return _OF_HMC.search(str(answer.body)) is not None
 
     def _settle_kind(self) -> None:
         """Log off from an HMC, or tell pypowervm that the server is NovaLink.

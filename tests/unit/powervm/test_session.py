@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 from pypowervm import exceptions as pvm_exceptions
+from pypowervm.tests.test_utils import pvmhttp
 
 from emulator.tests import base
 from nova_powervm import exception
@@ -169,6 +170,18 @@ class KindTest(unittest.TestCase):
         self.assertTrue(logoff.startswith('DELETE /rest/api/web/Logon '))
         self.assertEqual(logon is None, bool(others))
 
+    def test_recorded_hmc_is_refused_although_it_has_no_header(self):
+        """None of pypowervm's captures of HMCs has it."""
+        recorded = pvmhttp.load_pvm_resp('managementconsole.txt').response
+        self.assertNotIn('x-mc-type', recorded.headers)
+        self.say(None, None)
+        self.hostile.answer = hostile.send(
+            hostile.whole(recorded.body.encode(), X_MC_Type=None)
+        )
+
+        with self.assertRaises(exception.ServerIsHmc):
+            self.read()
+
     @ddt.data(('PVM', 'PVM'), ('PVM', None), (None, 'PVM'))
     @ddt.unpack
     def test_novalink_is_known_by_either_answer(self, logon, reading):
@@ -183,6 +196,11 @@ class KindTest(unittest.TestCase):
     def test_server_without_header_is_warned_about_once(self):
         """A proxy before a NovaLink partition can drop it."""
         self.say(None, None)
+        recorded = pvmhttp.load_pvm_resp('managementconsole_ssh.txt').response
+        self.assertEqual('PVM', recorded.headers['x-mc-type'])
+        self.hostile.answer = hostile.send(
+            hostile.whole(recorded.body.encode(), X_MC_Type=None)
+        )
         logging.disable(logging.NOTSET)
 
         with self.assertLogs('nova_powervm', 'WARNING') as logs:
