@@ -39,7 +39,9 @@ from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import faults as faults_module
+from powervm_emulator.core import habits as habits_module
 from powervm_emulator.core import host as host_module
+from powervm_emulator.core import reshaping
 from powervm_emulator.core import route as route_module
 
 if TYPE_CHECKING:
@@ -48,8 +50,11 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger(__name__)
-# NovaLink sends this header; clients take a server without it for an HMC.
-_HEADERS = {'X-MC-Type': 'PVM'}
+# NovaLink sends this header; clients take a server without it for an HMC, of
+# which no capture has it.
+_KIND = 'X-MC-Type'
+_HEADERS = {_KIND: 'PVM'}
+_OF_HMC = {'X-HMC-Schema-Version': 'V1_2_0'}
 _ROOT = re.compile('/rest/api/(uom|web)/(?P<kind>[^/]+)')
 # What a management console has for itself and several hosts.
 _HMC = re.compile(
@@ -122,6 +127,7 @@ class Application:
         route, arguments = self._match(request)
         now = self._emulation.host.clock()
         habits = self._emulation.habits
+        habits_module.use(habits)
         if not habits.answers_unchanged:
             request.environ.pop('HTTP_IF_NONE_MATCH', None)
         if route.streams:
@@ -144,10 +150,15 @@ class Application:
             server.drop_connection(request.environ)
         call.arriving.forget()
         record.status = answer.status
+        if answer.status == 200 and answer.content_type == atom.CONTENT_TYPE:
+            body = reshaping.reshape(answer.body, habits)
+            answer = dataclasses.replace(answer, body=body)
         response = _response(answer, request.is_secure)
-        if not habits.names_kind:
-            for name in _HEADERS:
-                response.headers.remove(name)
+        hmc = self._emulation.host.behaviour.hmc
+        if hmc or not habits.names_kind:
+            response.headers.remove(_KIND)
+        if hmc:
+            response.headers.update(_OF_HMC)
         return response
 
     def _match(

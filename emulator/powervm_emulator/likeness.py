@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Habits of a real host, from a report of ``nova-powervm-check``.
+"""Habits of a real host, from reports of ``nova-powervm-check``.
 
 A report has what a program saw of a host: numbers, times, and words of the
 API. What a world can say becomes part of a world; the rest becomes faults,
@@ -30,6 +30,7 @@ import jsonschema
 from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import faults
 from powervm_emulator.core import habits as habits_module
+from powervm_emulator.core import reshaping
 
 _FORMAT = 1
 _WORD = '^[A-Z][A-Za-z]*$'
@@ -45,6 +46,30 @@ _CAPABILITIES = {
 #: Checks whose values are the names of jobs that the host lacks.
 _JOBS = ('power', 'memory-job', 'migration-jobs', 'volume-jobs')
 _SWITCH = 'MGMTSWITCH'
+_HMC = 'HMC'
+#: The version of an HMC that does not tell it.
+_SOME_HMC = 'V10R3'
+#: Checks whose values say whether a host refuses something, to the rules.
+_REFUSALS = {
+    'unknown-slot': 'unknown-slot',
+    'same-mac': 'same-mac',
+    'damaged-upload': 'damaged-upload',
+    'short-upload': 'short-upload',
+    'mapped-deletion': 'mapped-deletion',
+    'running-deletion': 'running-deletion',
+    'running-adapter': 'running-network adapters',
+}
+#: Checks whose values are the status of a conflict, 0 for none.
+_CONFLICTS = ('lpar-etag', 'group-etag')
+_ORDER = {
+    'enum': [
+        reshaping.ASCENDING,
+        reshaping.DESCENDING,
+        reshaping.OTHER,
+        'unknown',
+    ]
+}
+_STATUS = {'type': ['integer', 'null'], 'minimum': 0, 'maximum': 599}
 
 _MODEL = {
     'type': ['string', 'null'],
@@ -66,7 +91,25 @@ _VALUES: dict[str, Any] = {
         'minimum': 0,
         'maximum': faults.MAX_DELAY,
     },
-    **{name: {'type': ['boolean', 'null']} for name in _CAPABILITIES},
+    'kind': {'enum': ['PVM', _HMC, None]},
+    'hmc-version': {
+        'type': ['string', 'null'],
+        'pattern': '^(V[0-9]+R[0-9]+)?$',
+    },
+    'orders': {
+        'type': ['object', 'null'],
+        'properties': dict.fromkeys(reshaping.LISTS, _ORDER),
+    },
+    'silent-servers': {
+        'type': ['object', 'null'],
+        'required': ['servers', *reshaping.HIDDEN],
+        'additionalProperties': {'type': 'integer', 'minimum': 0},
+    },
+    **dict.fromkeys(_CONFLICTS, _STATUS),
+    **{
+        name: {'type': ['boolean', 'null']}
+        for name in (*_CAPABILITIES, *_REFUSALS)
+    },
     **{
         name: {
             'type': ['array', 'null'],
@@ -94,6 +137,7 @@ _SCHEMA = {
             'additionalProperties': {
                 'type': 'object',
                 'required': ['value'],
+                'properties': {'status': _STATUS},
             },
             'properties': {
                 name: {'properties': {'value': schema}}
@@ -114,10 +158,12 @@ class Likeness:
 
     :param values: Name of a check to the value that it found.
     :param durations: What was read to the seconds of the slowest read.
+    :param statuses: Name of a check to the HTTP status of a refusal.
     """
 
     values: Mapping[str, Any]
     durations: Mapping[str, float]
+    statuses: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def event_wait(self) -> float | None:
@@ -134,11 +180,48 @@ class Likeness:
             'answers_unchanged': self.values.get('unchanged'),
         }
         known = {n: value for n, value in answers.items() if value is not None}
-        return habits_module.Habits(**known)
+        return habits_module.Habits(
+            **known,
+            accepts=frozenset(self._accepted()),
+            statuses=self._statuses(),
+            orders={
+                what: order
+                for what, order in (self.values.get('orders') or {}).items()
+                if what in reshaping.LISTS and order != 'unknown'
+            },
+            hidden=frozenset(self._hidden()),
+        )
+
+    def _accepted(self) -> Iterator[str]:
+        """Yield the rules that the host does not have."""
+        for name, rule in _REFUSALS.items():
+            if self.values.get(name) is False:
+                yield rule
+        for name in _CONFLICTS:
+            if self.values.get(name) == 0:
+                yield name
+
+    def _statuses(self) -> dict[str, int]:
+        """Return the statuses of refusals, by rule."""
+        found = {
+            rule: self.statuses.get(name)
+            for name, rule in _REFUSALS.items()
+            if self.values.get(name)
+        }
+        found |= {name: self.values.get(name) for name in _CONFLICTS}
+        return {rule: status for rule, status in found.items() if status}
+
+    def _hidden(self) -> Iterator[str]:
+        """Yield what silent Virtual I/O Servers do not show."""
+        found = self.values.get('silent-servers')
+        if found and found['servers']:
+            yield from (what for what in reshaping.HIDDEN if not found[what])
 
     def change(self, world: Mapping[str, Any]) -> dict[str, Any]:
         """Return a world whose systems are like the host."""
         made = copy.deepcopy(dict(world))
+        if self.values.get('kind') == _HMC:
+            made['hmc'] = self.values.get('hmc-version') or _SOME_HMC
         for system in made['systems']:
             self._change(system)
         return made
@@ -205,11 +288,28 @@ class Likeness:
                 )
 
 
-def read(path: str) -> Likeness:
-    """Read a report.
+def read(*paths: str) -> Likeness:
+    """Read reports of one host; each adds to those before.
 
-    :raises LikenessError: It can't be read, or is no such report.
+    :raises LikenessError: One can't be read, or is no such report.
     """
+    values: dict[str, Any] = {}
+    durations: dict[str, float] = {}
+    statuses: dict[str, int] = {}
+    for path in paths:
+        document = _read(path)
+        checks = document['checks']
+        for found, key in ((values, 'value'), (statuses, 'status')):
+            found |= {
+                name: answer[key]
+                for name, answer in checks.items()
+                if answer.get(key) is not None
+            }
+        durations |= document['durations']
+    return Likeness(values, durations, statuses)
+
+
+def _read(path: str) -> Any:
     try:
         document = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
         jsonschema.validate(document, _SCHEMA)
@@ -219,7 +319,4 @@ def read(path: str) -> Likeness:
     except jsonschema.ValidationError as error:
         where = '.'.join(map(str, error.absolute_path)) or 'the document'
         raise LikenessError(f'{path}: {where}: {error.message}') from error
-    values = {
-        name: answer['value'] for name, answer in document['checks'].items()
-    }
-    return Likeness(values, document['durations'])
+    return document

@@ -142,9 +142,11 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--like',
+        action='append',
         metavar='FILE',
         help='report of nova-powervm-check: give each emulated host the '
-        'habits of the host that it is about',
+        'habits of the host that it is about. Repeat it for the report of '
+        'the other mode',
     )
     parser.add_argument(
         '--state',

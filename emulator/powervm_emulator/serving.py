@@ -106,7 +106,7 @@ def _applications(
         )
     options.port = ports
     common = host.Site(options.seed)
-    like = likeness.read(options.like) if options.like else None
+    like = likeness.read(*options.like) if options.like else None
     if like is not None and like.event_wait is not None:
         options.event_wait = like.event_wait
     with contextlib.ExitStack() as made:

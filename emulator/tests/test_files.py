@@ -25,6 +25,7 @@ from pypowervm.wrappers import vios_file
 
 from powervm_emulator import client
 from powervm_emulator.core import errors
+from powervm_emulator.core import habits
 
 from . import base
 from . import storage
@@ -262,6 +263,16 @@ class ExpectedContentsTest(storage.StorageTestCase):
         self.assert_unchanged()
         self.upload(file, b'promised')
         self.assertEqual(b'promised', self.control.contents(self.made.udid))
+
+    def test_host_with_the_habit_takes_what_was_not_promised(self):
+        emulation = self.emulator._application.emulation
+        emulation.habits = habits.Habits(
+            accepts={'short-upload', 'damaged-upload'}
+        )
+        promised = storage.sha256(b'promised')
+        file = self.file(self.made.udid, f_size=8, sha_chksum=promised)
+        self.upload(file, b'Promise')
+        self.assertEqual(b'Promise', self.control.contents(self.made.udid))
 
     def test_failed_upload_removes_new_disk(self):
         with self.assertRaises(exceptions.HttpError):

@@ -15,6 +15,7 @@
 import copy
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -51,6 +52,21 @@ REPORT = {
     'format': 1,
     'durations': {'ManagedSystem': 0.2, 'VolumeGroup': 0.01},
     'checks': {name: {'value': value} for name, value in VALUES.items()},
+}
+
+
+#: Of the mode ``partition``, and of what is listed.
+HABITS = {
+    'unknown-slot': {'value': False, 'status': None},
+    'same-mac': {'value': True, 'status': 409},
+    'damaged-upload': {'value': None, 'status': 503},
+    'running-adapter': {'value': False, 'status': None},
+    'lpar-etag': {'value': 409},
+    'group-etag': {'value': 0},
+    'orders': {'value': {'slots': 'other', 'lpars': 'unknown'}},
+    'silent-servers': {
+        'value': {'servers': 1, 'ports': 0, 'disks': 3, 'mappings': 0}
+    },
 }
 
 
@@ -138,9 +154,41 @@ class LikenessTest(unittest.TestCase):
         with self.assertRaisesRegex(likeness.LikenessError, '/none: No such'):
             likeness.read('/none')
 
+    def test_report_of_an_hmc_makes_one(self):
+        for version, expected in (('V11R2', 'V11R2'), ('', 'V10R3')):
+            checks = {'kind': {'value': 'HMC'}}
+            checks['hmc-version'] = {'value': version}
+            like = likeness.read(self.write(REPORT | {'checks': checks}))
+            world = like.change(worlds.default())
+            worlds.check(world)
+            self.assertEqual(expected, world['hmc'])
+
+    def test_refusals_orders_and_silence_are_habits(self):
+        """A status counts only with a refusal: it may be of another error."""
+        like = likeness.read(
+            self.write(REPORT),
+            self.write(REPORT | {'checks': HABITS}),
+        )
+        self.assertFalse(like.values['header'])
+        found = like.habits
+        self.assertEqual(
+            {'unknown-slot', 'running-network adapters', 'group-etag'},
+            found.accepts,
+        )
+        self.assertEqual({'same-mac': 409, 'lpar-etag': 409}, found.statuses)
+        self.assertEqual({'slots': 'other'}, found.orders)
+        self.assertEqual({'ports', 'mappings'}, found.hidden)
+
+    def test_second_report_leaves_what_it_does_not_know(self):
+        nothing = {'owners': {'value': None}}
+        like = likeness.read(
+            self.write(REPORT), self.write(REPORT | {'checks': nothing})
+        )
+        self.assertIs(False, like.values['owners'])
+
     def test_command_gives_each_host_the_habits(self):
         report = self.write(REPORT)
-        parsed = options.parse(['--like', report])
+        parsed = options.parse(['--like', report, '--like', report])
         (application,) = serving._applications(parsed, None)
         self.addCleanup(application.close)
         emulation = application.emulation
@@ -150,8 +198,111 @@ class LikenessTest(unittest.TestCase):
         self.assertEqual(habits.Habits(403, False, False), emulation.habits)
 
 
+class ReshapingTest(base.EmulatorTestCase):
+    """What a host with other habits lists and shows."""
+
+    def setUp(self):
+        super().setUp()
+        world = worlds.default()
+        (system,) = world['systems']
+        server = {
+            'capture': {'file': 'fake_vios_feed.txt'},
+            'name': 'captured',
+            'uuid': 'random',
+            'id': 9,
+        }
+        system['virtual_io_servers'].append(server)
+        self.control.load_world(world)
+
+    def read(self, noun):
+        """Return the document of a noun, with all that it has."""
+        application = self.emulator._application
+        token = application.emulation.host.sessions.open()
+        groups = 'ViosFCMapping,ViosSCSIMapping,ViosStorage'
+        return requests.get(
+            f'{self.emulator.url}/rest/api/uom/{noun}?group={groups}',
+            headers={'X-API-Session': token},
+            timeout=60,
+        ).text
+
+    def use(self, **values):
+        """Give the emulator habits."""
+        application = self.emulator._application
+        application.emulation.habits = habits.Habits(**values)
+
+    def test_order_is_that_of_the_habit(self):
+        for noun, what, pattern in (
+            (
+                'ManagedSystem',
+                'slots',
+                r'<IOSlot .*?ConnectorIndex [^>]*>(\d+)<.*?</IOSlot>',
+            ),
+            ('LogicalPartition', 'lpars', r'<PartitionID [^>]*>(\d+)<'),
+            (
+                'VirtualIOServer',
+                'mappings',
+                r'<VirtualSCSIMapping .*?<ServerAdapter.*?'
+                r'<VirtualSlotNumber [^>]*>(\d+)<.*?</VirtualSCSIMapping>',
+            ),
+        ):
+            with self.subTest(what):
+                self.use()
+                before = re.findall(pattern, self.read(noun), re.DOTALL)
+                self.assertGreater(len(before), 2)
+                rising = sorted(before, key=int)
+                for order, expected in (
+                    ('ascending', rising),
+                    ('descending', rising[::-1]),
+                    ('other', rising[1::2] + rising[::2]),
+                ):
+                    self.use(orders={what: order})
+                    text = self.read(noun)
+                    found = re.findall(pattern, text, re.DOTALL)
+                    self.assertEqual(expected, found)
+                    self.assertNotIn('<?xml', text)
+
+    def test_silent_server_does_not_show_what_is_hidden(self):
+        names = 'PhysicalVolume', 'VirtualSCSIMapping'
+        for state, hidden, expected in (
+            ('running', {'disks', 'mappings'}, (True, True)),
+            ('not activated', set(), (True, True)),
+            ('not activated', {'disks'}, (False, True)),
+            ('not activated', {'mappings'}, (True, False)),
+        ):
+            self.control.set_partition('captured', state=state)
+            self.use(hidden=frozenset(hidden))
+            text = self.read('VirtualIOServer')
+            server = text[text.index('>captured<') :]
+            found = tuple(f'<{name} ' in server for name in names)
+            self.assertEqual(expected, found, (state, hidden))
+
+
 class HabitsTest(base.EmulatorTestCase):
     """What a host with other habits answers."""
+
+    def test_running_partition_that_is_deleted_gives_back_what_it_has(self):
+        application = self.emulator._application
+        host = application.emulation.host
+        (found,) = (
+            one
+            for one in host.all('LogicalPartition')
+            if one.name == 'database'
+        )
+        (system,) = host.all('ManagedSystem')
+        free = system.memory_available
+        url = f'{self.emulator.url}/rest/api/uom/LogicalPartition/{found.uuid}'
+        headers = {'X-API-Session': host.sessions.open()}
+        for habit, status in (
+            (habits.Habits(), 500),
+            (habits.Habits(statuses={'running-deletion': 409}), 409),
+            (habits.Habits(accepts={'running-deletion'}), 204),
+        ):
+            application.emulation.habits = habit
+            answer = requests.delete(url, headers=headers, timeout=60)
+            self.assertEqual(status, answer.status_code)
+        taken = found.held.total_memory
+        self.assertGreater(taken, 0)
+        self.assertEqual(free + taken, system.memory_available)
 
     def read(self, **headers):
         """Read the system as a client does; return the answer."""

@@ -158,6 +158,7 @@ class KilledTest(StateTestCase):
     def test_owners_that_the_system_does_not_report_are_kept(self):
         world = copy.deepcopy(pools.WORLD)
         del world['clusters']
+        world['hmc'] = 'V10R3'
         world['systems'][0] |= {
             'reports_slot_owners': False,
             'slots': [{'drc_index': '21010020', 'owner': 'novalink'}],
@@ -167,6 +168,8 @@ class KilledTest(StateTestCase):
         self.assertEqual('novalink', before['systems'][0]['slots'][0]['owner'])
         self.restart()
         self.assertEqual(before, self.control.state())
+        # The world was that of an HMC.
+        self.assertEqual('HMC', self.logon().session.mc_type)
 
     def test_arrays_ports_and_disks_are_kept(self):
         self.start_state('--world', self.world(san.world()))

@@ -81,19 +81,21 @@ class Events:
         return event
 
     def poll(
-        self, client: str, session: str, timeout: float
+        self, client: str, session: str, timeout: float, *, greets: bool = True
     ) -> Sequence[Event]:
         """Return a client's events; wait for one if there are none.
 
-        The first poll of a client makes its queue and answers NEW_CLIENT.
+        The first poll of a client makes its queue.
 
         :param client: the application id.
         :param session: the token of the client's session.
         :param timeout: seconds to wait; then the answer is empty.
+        :param greets: whether the first poll answers NEW_CLIENT.
         """
         if client not in self._queues:
             self._queues[client] = _Queue(session)
-            return (self._make('NEW_CLIENT'),)
+            if greets:
+                return (self._make('NEW_CLIENT'),)
         queue = self._queues[client]
         queue.session = session
         self._condition.wait_for(

@@ -26,6 +26,7 @@ from powervm_emulator.core import content
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import groups as groups_module
+from powervm_emulator.core import habits
 from powervm_emulator.core import media
 from powervm_emulator.core import resource
 from powervm_emulator.core import schema
@@ -55,6 +56,8 @@ class Answer:
 
 
 NO_CONTENT = Answer(204)
+#: Kinds to the names of the rules by which an outdated change is refused.
+_CONFLICTS = {'LogicalPartition': 'lpar-etag', 'VolumeGroup': 'group-etag'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,10 +195,11 @@ class Call:
         if not resource.conditional or etag is None:
             return
         if not resource.is_current(etag):
-            raise errors.PreconditionFailed(
+            problem = errors.PreconditionFailed(
                 f'{resource.kind} {resource.uuid} has been changed since the '
                 'revision that If-Match names.'
             )
+            habits.refuse(_CONFLICTS.get(resource.kind, ''), problem)
 
     def has(self, etag: str) -> bool:
         """Whether the client has what an entity tag names."""

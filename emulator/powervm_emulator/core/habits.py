@@ -12,7 +12,11 @@
 
 """What a host does in every answer, other than most hosts."""
 
+import contextvars
 import dataclasses
+from collections.abc import Mapping
+
+from powervm_emulator.core import errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +27,37 @@ class Habits:
     :ivar names_kind: whether answers have the header ``X-MC-Type``.
     :ivar answers_unchanged: whether a conditional read of what is unchanged
         gets 304.
+    :ivar accepts: the rules that the host does not have; see :func:`refuse`.
+    :ivar statuses: the status of a refusal, by rule.
+    :ivar orders: what is listed to its order; see :mod:`.reshaping`.
+    :ivar hidden: what Virtual I/O Servers that are silent do not show; see
+        :mod:`.reshaping`.
     """
 
     unknown_session: int = 401
     names_kind: bool = True
     answers_unchanged: bool = True
+    accepts: frozenset[str] = frozenset()
+    statuses: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    orders: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+
+
+_current: contextvars.ContextVar[Habits] = contextvars.ContextVar('habits')
+
+
+def use(habits: Habits) -> None:
+    """Answer the request of this thread with habits."""
+    _current.set(habits)
+
+
+def refuse(rule: str, error: errors.RestError) -> None:
+    """Refuse a request, unless the host does not have the rule.
+
+    :param rule: the name of the check of ``nova-powervm-check`` for it.
+    :raises errors.RestError: the host has it; the status is the host's.
+    """
+    habits = _current.get(Habits())
+    if rule not in habits.accepts:
+        error.status = habits.statuses.get(rule, error.status)
+        raise error

@@ -54,12 +54,15 @@ class Behaviour:
         itself; otherwise its config drive must name it.
     :ivar residue: What deleted disks have left where disks of volume groups
         are made, or grow; empty for zeros.
+    :ivar hmc: The version of the HMC that serves the API; empty if a NovaLink
+        partition does.
     """
 
     rmc_after_power_on: str = 'inactive'
     guests_have_rsct: bool = False
     guests_configure_rmc: bool = False
     residue: str = ''
+    hmc: str = ''
 
 
 class Host:

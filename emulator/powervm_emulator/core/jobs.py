@@ -64,7 +64,10 @@ class Operation:
     :param host: the host that it runs on.
     :param target: the resource it is about.
     :param parameters: JobParameters by name.
+    :cvar of_hmc: whether only an HMC has it.
     """
+
+    of_hmc = False
 
     def __init__(
         self, host: Host, target: Resource, parameters: Mapping[str, str]
@@ -183,10 +186,10 @@ class Jobs:
 
         :raises errors.NotFound: resources of this kind do not have it.
         """
-        try:
-            return self.operations[kind, name]
-        except KeyError:
-            raise errors.NotFound(f'{kind} has no operation {name}.') from None
+        found = self.operations.get((kind, name))
+        if found is None or (found.of_hmc and not self._host.behaviour.hmc):
+            raise errors.NotFound(f'{kind} has no operation {name}.')
+        return found
 
     def submit(
         self, target: Resource, name: str, parameters: Mapping[str, str]

@@ -48,7 +48,10 @@ def poll(emulation: Emulation, call: Call) -> Answer:
     """
     session = call.token or ''
     client = call.parameters.get('QUEUE_APPLICATIONID') or session
-    events = emulation.host.events.poll(client, session, emulation.event_wait)
+    host = emulation.host
+    events = host.events.poll(
+        client, session, emulation.event_wait, greets=not host.behaviour.hmc
+    )
     entries = [_entry(call, event) for event in events]
     path = f'{_PATH}?{call.query}' if call.query else _PATH
     return exchange.documents(call, entries, path)

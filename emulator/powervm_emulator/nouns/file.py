@@ -23,6 +23,7 @@ from powervm_emulator.core import emulation as emulation_module
 from powervm_emulator.core import errors
 from powervm_emulator.core import exchange
 from powervm_emulator.core import fields
+from powervm_emulator.core import habits
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import media
 from powervm_emulator.core import noun
@@ -253,15 +254,17 @@ def _check_repository(host: Host, file: File, size: int) -> None:
 def _check_promises(file: File, arrived: Content) -> None:
     """What has arrived is what the client has promised, if it has."""
     if file.expected_size not in (None, arrived.size):
-        raise errors.Refused(
+        problem = errors.Refused(
             f'{arrived.size} bytes of {file.name!r} have arrived, and '
             f'{file.expected_size} were promised.'
         )
+        habits.refuse('short-upload', problem)
     if file.expected_sha256 not in ('', arrived.sha256):
-        raise errors.Refused(
+        problem = errors.Refused(
             f'The SHA-256 of {file.name!r} is {arrived.sha256}, and '
             f'{file.expected_sha256} was promised.'
         )
+        habits.refuse('damaged-upload', problem)
 
 
 def _check_form(body: Element) -> None:

@@ -52,6 +52,8 @@ def build(
             space = uuid_module.UUID(system.uuid)
             uuid = str(uuid_module.uuid3(space, KIND))
             element = _element(system, spec.get('name', 'localhost'), uuid)
+            if host.behaviour.hmc:
+                _make_hmc(host, element)
         host.add(resource.Resource(KIND, uuid, element))
 
 
@@ -106,6 +108,23 @@ def _element(system: managed_system.System, name: str, uuid: str) -> Element:
     )
     elements.sort(made)
     return made
+
+
+def _make_hmc(host: Host, console: Element) -> None:
+    """Make a console that of an HMC, which is another machine than a host."""
+    content.remove(console, [_KEYS, managed_system.MTMS])
+    systems = content.section(console, 'ManagedSystems')
+    for system in host.of_type(managed_system.System):
+        systems.append(content.link(system.event_path))
+    version, _, release = host.behaviour.hmc[1:].partition('R')
+    info = {'Minor': '0', 'Release': release, 'Version': version}
+    console.append(
+        content.new(
+            'VersionInfo', *(content.leaf(n, v) for n, v in info.items())
+        )
+    )
+    console.append(content.leaf('BaseVersion', host.behaviour.hmc))
+    elements.sort(console)
 
 
 _SCHEMA: resource.JSON = shapes.record(

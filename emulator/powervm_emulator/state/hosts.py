@@ -95,7 +95,8 @@ def _load_resources(
     host: host_module.Host, shared: list[JSON], mine: JSON
 ) -> None:
     host.behaviour.rmc_after_power_on = mine['rmc_after_power_on']
-    host.behaviour.residue = mine['world'].get('residue', '')
+    for name in ('residue', 'hmc'):
+        setattr(host.behaviour, name, mine['world'].get(name, ''))
     for name in ('guests_have_rsct', 'guests_configure_rmc'):
         setattr(host.behaviour, name, mine['world'].get(name, False))
     host.pools = mine['pools']

@@ -49,6 +49,7 @@ def build(host: Host, world: Spec) -> None:
         'guests_configure_rmc', False
     )
     host.behaviour.residue = world.get('residue', '')
+    host.behaviour.hmc = world.get('hmc', '')
     for spec in world['systems']:
         _build_system(host, spec)
     for noun in nouns.NOUNS:

@@ -108,6 +108,13 @@ _WORLD: dict[str, Any] = {
             'Whether guests with the RSCT packages configure that adapter '
             'without a config drive. The default is false.'
         ),
+        'hmc': shapes.value(
+            'string',
+            'The version of an HMC that serves the API, such as V10R3. By '
+            'default, a NovaLink partition does. An HMC is for '
+            'nova-powervm-check, which reads it: see the page on behavior.',
+            pattern='^V[0-9]+R[0-9]+$',
+        ),
         'residue': shapes.value(
             'string',
             'What deleted disks have left where a volume group makes a disk, '

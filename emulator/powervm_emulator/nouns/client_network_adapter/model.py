@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
 from powervm_emulator.core import fields
+from powervm_emulator.core import habits
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns import virtual_network
@@ -167,11 +168,12 @@ def check_mac(
         raise errors.Refused(f'{mac!r} is not the MAC address of a port.')
     for other in every(host, system):
         if other.mac.upper() == mac and other is not present:
-            raise errors.Refused(
+            problem = errors.Refused(
                 f'The MAC address {mac} is in use by the network adapter in '
                 f'the virtual slot {other.slot} of the partition '
                 f'{other.partition.name!r}.'
             )
+            habits.refuse('same-mac', problem)
 
 
 def check_trunk(

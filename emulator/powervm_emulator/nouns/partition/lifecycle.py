@@ -190,6 +190,8 @@ def delete(host: Host, partition: Partition) -> None:
     rules.check_not_active(partition)
     rules.check_not_migrating(partition)
     scsi_mapping.check_clients_are_off(host, partition)
+    # Nothing, unless a habit of the host lets a running one go.
+    partition.system.take(-partition.held)
     for child in host.of_type(resource.Resource, partition):
         host.remove(child)
     host.remove(partition)

@@ -393,9 +393,20 @@ def _count(host: Host, partition: Partition) -> None:
         host.touch(system)
 
 
+class RemoteRestart(jobs.Operation):
+    """Restart elsewhere what ran on a lost system; this is not emulated."""
+
+    of_hmc = True
+
+    def start(self) -> None:
+        """See the base class."""
+        raise jobs.JobError('The emulator restarts nothing remotely.')
+
+
 BY_NAME: dict[str, type[jobs.Operation]] = {
     'Migrate': Migrate,
     'MigrateValidate': MigrateValidate,
     'MigrateAbort': MigrateAbort,
     'MigrateRecover': MigrateRecover,
+    'RemoteRestart': RemoteRestart,
 }

@@ -20,6 +20,7 @@ import re
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import habits
 from powervm_emulator.core import host as host_module
 from powervm_emulator.nouns.managed_system import model as managed_system
 from powervm_emulator.nouns.partition import model as partition_module
@@ -277,9 +278,12 @@ def check_slots(
 def check_not_active(partition: Partition) -> None:
     """A partition that is to be deleted is not activated."""
     if partition.is_active:
-        raise errors.Refused(
-            f'The partition {partition.name!r} cannot be deleted in the '
-            f'state {partition.state!r}.'
+        habits.refuse(
+            'running-deletion',
+            errors.Refused(
+                f'The partition {partition.name!r} cannot be deleted in the '
+                f'state {partition.state!r}.'
+            ),
         )
 
 
@@ -298,9 +302,12 @@ def check_not_migrating(partition: Partition) -> None:
 def check_dynamic(partition: Partition, what: str) -> None:
     """An active partition can be changed only if its guest takes part."""
     if partition.is_active and not partition.can_change_when_active:
-        raise errors.Refused(
-            f'The {what} of the partition {partition.name!r} cannot be '
-            'changed: it is active and has no active RMC connection.'
+        habits.refuse(
+            f'running-{what}',
+            errors.Refused(
+                f'The {what} of the partition {partition.name!r} cannot be '
+                'changed: it is active and has no active RMC connection.'
+            ),
         )
 
 
@@ -309,9 +316,13 @@ def _check_new_slot(
 ) -> None:
     slot = system.find_slot(drc_index)
     if slot is None:
-        raise errors.Refused(
-            f'There is no I/O slot with the DRC index {drc_index:08X}.'
+        habits.refuse(
+            'unknown-slot',
+            errors.Refused(
+                f'There is no I/O slot with the DRC index {drc_index:08X}.'
+            ),
         )
+        return
     if not slot.assignable:
         raise errors.Refused(f'The I/O slot {slot.name} is not assignable.')
     if system.in_sriov_mode(slot):

@@ -22,6 +22,7 @@ from powervm_emulator.core import contents
 from powervm_emulator.core import elements
 from powervm_emulator.core import errors
 from powervm_emulator.core import fields
+from powervm_emulator.core import habits
 from powervm_emulator.core import host as host_module
 from powervm_emulator.core import resource
 from powervm_emulator.nouns.partition import model as partition_module
@@ -304,10 +305,11 @@ def check_unmapped(vios: Partition, udids: Collection[str]) -> None:
     for mapping in of(vios):
         if mapping.udid in udids:
             client = mapping.client_uuid or 'a partition that is gone'
-            raise errors.Refused(
+            problem = errors.Refused(
                 f'{mapping.name!r} cannot be removed: {mapping.adapter_name} '
                 f'of {vios.name} maps it to {client}.'
             )
+            habits.refuse('mapped-deletion', problem)
 
 
 def check_not_running(host: Host, vios: Partition, udid: str) -> None:
