@@ -17,6 +17,7 @@ when a check asks for it: the checks are about one moment of the host, and a
 part that it refuses to report is not asked for by each of them.
 """
 
+import contextlib
 import pathlib
 import re
 import tempfile
@@ -46,6 +47,7 @@ from nova_powervm.powervm import captures
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
+from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import virtual_io_servers
 from nova_powervm.powervm.vif import virtual_ethernet
@@ -58,6 +60,9 @@ SICK = bp.LPARState.NOT_AVAILBLE
 
 #: Header of each answer: which kind of server this is.
 _KIND = 'X-MC-Type'
+_SCHEMA = 'X-HMC-Schema-Version'
+HMC = session.HMC
+_CONSOLE = 'ManagementConsole'
 _SYSTEM = managed_system.System.schema_type
 _LPAR = logical_partition.LPAR
 _EVENTS = f'{const.API_BASE_PATH}uom/{event.Event.schema_type}'
@@ -69,25 +74,51 @@ _MOST_SILENCES = 3
 _POLL_SECONDS = 60
 
 
+class ReadingSession(session.Session):
+    """A session that only reads, and so may be one with an HMC."""
+
+    refuses_hmc = False
+
+    def request(
+        self, method: str, path: str, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Send a request that reads, or one to log on or off.
+
+        :raises pypowervm.exceptions.Error: It is another one.
+        """
+        if method != 'GET' and not path.startswith(const.LOGON_PATH):
+            raise pvm.Error(f'{method} {path} is not sent: it does not read')
+        return super().request(method, path, *args, **kwargs)
+
+
 class Inspection:
     """One host, as the driver would see it.
 
     :param adapter: An adapter of the driver, with a session that has logged
         on. It is for this object alone, which counts its requests.
     :param server: The options that the session was opened with.
+    :param wanted: Name of the managed system, or machine type, model and
+        serial number (``9009-22A*EMU0001``); None for the only one.
     :ivar durations: Noun, job or property to the seconds of the slowest read
         that was answered, without polls for events.
     :ivar kinds: What each answer says of the kind of the server; None for one
         that does not say it.
+    :ivar schemas: The version of the schema that each answer names; None for
+        one without it.
     """
 
     def __init__(
-        self, adapter: pvm_adapter.Adapter, server: options.Server
+        self,
+        adapter: pvm_adapter.Adapter,
+        server: options.Server,
+        wanted: str | None = None,
     ) -> None:
         self._adapter = adapter
         self.server = server
+        self.wanted = wanted
         self.durations: dict[str, float] = {}
         self.kinds: set[str | None] = set()
+        self.schemas: set[str | None] = set()
         self._known: dict[str, Any] = {}
         # Requests without an answer, since the last answer.
         self._silences = 0
@@ -123,6 +154,7 @@ class Inspection:
             slowest = self.durations.get(words[-1], 0.0)
             self.durations[words[-1]] = max(seconds, slowest)
         self.kinds.add(answer.headers.get(_KIND))
+        self.schemas.add(answer.headers.get(_SCHEMA))
         return answer
 
     def _once(self, what: str, read: Callable[[], _R]) -> _R:
@@ -169,7 +201,31 @@ class Inspection:
             raise exception.RestError(
                 action='reading the managed systems', reason='there is none'
             )
-        return self.systems[0]
+        if self.wanted is None:
+            return self.systems[0]
+        return self.choose()
+
+    def choose(self) -> Any:
+        """Return the managed system that is wanted, or the only one.
+
+        :raises exception.ConfigurationError: There is none, or several.
+        """
+        found = [
+            each
+            for each in self.systems
+            if self.wanted in (None, each.system_name, each.mtms.mtms_str)
+        ]
+        if len(found) == 1:
+            return found[0]
+        names = ', '.join(
+            f'{each.system_name} ({each.mtms.mtms_str})'
+            for each in self.systems
+        )
+        wanted = '' if self.wanted is None else f' called {self.wanted}'
+        raise exception.ConfigurationError(
+            reason=f'{self.server} manages {len(found)} systems{wanted}. '
+            f'Choose one with --system NAME: {names or "there is none"}'
+        )
 
     @property
     def managed(self) -> host_values.ManagedSystem:
@@ -183,14 +239,23 @@ class Inspection:
 
     def _read_stored(self) -> host_values.ManagedSystem:
         nouns = [_SYSTEM]
-        if not self._managed.reports_owners:
+        if not self.reports_owners:
             nouns += [_LPAR.schema_type, virtual_io_server.VIOS.schema_type]
         with tempfile.TemporaryDirectory() as folder:
             paths = [f'{folder}/{noun}.xml' for noun in nouns]
             for noun, path in zip(nouns, paths, strict=True):
-                body = self._adapter.read(noun).body
+                body = self._read_noun(noun).body
                 pathlib.Path(path).write_text(body, encoding='utf-8')
             return captures.read(paths).system
+
+    def _read_noun(self, noun: str) -> Any:
+        """Read all resources of a noun."""
+        return self._adapter.read(noun)
+
+    @property
+    def reports_owners(self) -> bool:
+        """Whether the system claims to name the owners of all slots."""
+        return self._managed.reports_owners
 
     @property
     def uptime(self) -> int:
@@ -379,10 +444,17 @@ class Inspection:
     def poll(self, name: str) -> tuple[int, float]:
         """Poll for events; return how many there are, and the seconds.
 
+        :param name: See :meth:`events`.
+        """
+        started = time.monotonic()
+        return len(self.events(name)), time.monotonic() - started
+
+    def events(self, name: str) -> Sequence[Any]:
+        """Poll for events once.
+
         :param name: The name of the queue, which the server makes, and drops
             some time after the last poll.
         """
-        started = time.monotonic()
         with rest_errors.translated('polling for events', self.server):
             answer = self._adapter.read(
                 event.Event.schema_type,
@@ -393,7 +465,19 @@ class Inspection:
                 ],
                 timeout=_POLL_SECONDS,
             )
-        return len(event.Event.wrap(answer)), time.monotonic() - started
+        return list(event.Event.wrap(answer))
+
+
+def kind_of(adapter: pvm_adapter.Adapter) -> str | None:
+    """Return what a server says that it is; None if it does not answer.
+
+    An HMC may say it in a description only, which the session reads then.
+    """
+    with contextlib.suppress(pvm.Error):
+        if adapter.session.kind is None:
+            adapter.read(_CONSOLE)
+    kind: str | None = adapter.session.kind
+    return kind
 
 
 def answers(server: Any) -> bool:

@@ -107,7 +107,7 @@ _JOBS = '/rest/api/uom/jobs/'
 _NVRAM = re.compile(r'(<(?:\w+:)?PartitionNVRAM\b[^<>]*>)[^<]*')
 #: The header by which a server says what it is.
 _KIND = 'X-MC-Type'
-_HMC = 'HMC'
+HMC = 'HMC'
 _NOVALINK = 'PVM'
 #: What serves the API describes itself there; only an HMC has the element.
 _CONSOLE = f'{const.API_BASE_PATH}uom/ManagementConsole?group=None'
@@ -146,8 +146,10 @@ class Session(pvm_adapter.Session):
     :param read_timeout: Seconds within which a read or a logon must be
         answered completely.
     :param kwargs: Arguments of pypowervm's session.
+    :cvar refuses_hmc: Whether it logs off from an HMC.
     """
 
+    refuses_hmc = True
     _lock: threading.RLock
     _relogin_unsafe: bool
 
@@ -160,6 +162,11 @@ class Session(pvm_adapter.Session):
         self._closed = False
         self._kind: str | None = None
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
+
+    @property
+    def kind(self) -> str | None:
+        """What the server is; None if that is not known yet."""
+        return self._kind
 
     @property
     def verify(self) -> str | bool:
@@ -212,7 +219,7 @@ class Session(pvm_adapter.Session):
             # The token has still to be read.
             return
         if self._kind is None and self._describes_hmc():
-            self._kind = _HMC
+            self._kind = HMC
         if self._kind is None:
             LOG.warning(
                 'The PowerVM REST server at %(host)s:%(port)s does not say '
@@ -242,7 +249,7 @@ class Session(pvm_adapter.Session):
 
         :raises exception.ServerIsHmc: The server is an HMC.
         """
-        if self._kind == _HMC:
+        if self._kind == HMC and self.refuses_hmc:
             self.close()
             raise exception.ServerIsHmc(server=f'{self.host}:{self.port}')
         if self._kind is not None:
@@ -358,18 +365,21 @@ def _is_poll(method: str, path: str) -> bool:
 
 
 def connect(
-    server: options.Server, sleep: Callable[[float], None] = time.sleep
+    server: options.Server,
+    sleep: Callable[[float], None] = time.sleep,
+    kind: type[Session] = Session,
 ) -> pvm_adapter.Adapter:
     """Log on, and wait for a server that does not answer yet.
 
     :param server: Address and credentials; ``connect_timeout`` limits the
         wait.
     :param sleep: Waits between two tries.
+    :param kind: The class of the session.
     :raises exception.RestUnreachable: It did not answer in time.
     :raises exception.RestRefusedLogin: The credentials are wrong.
     :raises exception.RestError: The logon failed for another reason.
     """
-    return Adapter(wait_for(server, _log_on, server, sleep=sleep))
+    return Adapter(wait_for(server, _log_on, server, kind, sleep=sleep))
 
 
 def wait_for(
@@ -434,10 +444,10 @@ class _MinuteLog:
         )
 
 
-def _log_on(server: options.Server) -> Session:
+def _log_on(server: options.Server, kind: type[Session]) -> Session:
     _probe(server)
     try:
-        return _open(server)
+        return _open(server, kind)
     except (pvm.AuthFileReadError, pvm.AuthFileAccessError) as error:
         raise exception.RestRefusedLogin(
             server=server, username='the local user', reason=error
@@ -448,11 +458,11 @@ def _log_on(server: options.Server) -> Session:
         raise _logon_error(server, error) from error
 
 
-def _open(server: options.Server) -> Session:
+def _open(server: options.Server, kind: type[Session]) -> Session:
     if server.url is None:
-        return Session(verify=False, read_timeout=server.read_timeout)
+        return kind(verify=False, read_timeout=server.read_timeout)
     parts = server.parts
-    return Session(
+    return kind(
         verify=_authorities(server) if parts.scheme == 'https' else False,
         read_timeout=server.read_timeout,
         host=parts.hostname,

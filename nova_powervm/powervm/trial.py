@@ -406,16 +406,24 @@ class Trial:
         return refusal(second.update)
 
     def give_unknown_slot(self) -> int | None:
-        """Give the LPAR a slot that the host does not have."""
+        """Give the LPAR a slot that the host does not have, and take it back.
+
+        With it, the LPAR might not start.
+        """
+        status = refusal(lambda: self._give_slots(UNKNOWN_SLOT))
+        if status is None:
+            self._give_slots()
+        return status
+
+    def _give_slots(self, *indexes: int) -> None:
         spec = dataclasses.replace(
             self.spec,
             uuid=self.read().uuid,
             settings=None,
-            slots=(partition.SlotAssignment(UNKNOWN_SLOT),),
+            slots=tuple(map(partition.SlotAssignment, indexes)),
+            freed=frozenset({UNKNOWN_SLOT}.difference(indexes)),
         )
-        return refusal(
-            lambda: self.partitions.write(spec, lambda: None, creates=False)
-        )
+        self.partitions.write(spec, lambda: None, creates=False)
 
     def adapter_wanted(self) -> shared_ethernet.Adapter | None:
         """Return an adapter on a VLAN that nobody has; None if there is none.

@@ -120,7 +120,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             USAGE: 'The command line is wrong.',
             UNFIT: 'Do not use the driver with this host.',
             TROUBLE: 'The configuration is wrong, the host refuses the logon '
-            'or does not answer what decides that, or the report cannot be '
+            'or does not answer what decides that, it is not clear which '
+            'system is meant, or the report cannot be '
             'written. ``partition``: the host is an HMC, has too little free '
             'or an LPAR of the same name or UUID, its slot is refused, '
             'there is no such LPAR that runs, you did not agree, or '

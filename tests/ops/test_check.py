@@ -51,6 +51,13 @@ CHECKS = {check.name: check for check in host.CHECKS}
 AT_LOGON = {'certificate'}
 #: Stands for the path of the report.
 REPORT = '<report>'
+#: Of the lists that a host may order as it likes; no world has mappings.
+ORDERS = {
+    'slots': 'descending',
+    'lpars': 'other',
+    'mappings': 'unknown',
+    'media': 'descending',
+}
 #: Seconds that a host holds a poll; the least that counts as that.
 HELD = 0.2
 SWITCH = {'name': 'MGMTSWITCH', 'mode': 'Vepa'}
@@ -139,6 +146,17 @@ def two_bridges():
     world = default()
     bridge = {'vios': 'vios1', 'switch': 'ETHERNET0(Default)', 'pvid': 2}
     world['systems'][0]['network_bridges'].append(bridge)
+    return world
+
+
+def with_lists(world):
+    """Give a world lists of several, and a server that is silent."""
+    first, second = world['systems'][0]['virtual_io_servers']
+    first['volume_groups'][1]['media_repository'] = {
+        'size': 1,
+        'media': [{'name': name, 'size': 0.1} for name in 'abc'],
+    }
+    second['state'] = 'not activated'
     return world
 
 
@@ -271,6 +289,11 @@ CASES = {
     'systems': (differs, two_systems),
     'slots': (differs, Strange(change=renamed('IOSlot'))),
     'owners': (differs, functools.partial(default, reports_slot_owners=False)),
+    'profile-owners': (
+        differs,
+        functools.partial(default, reports_slot_owners=False),
+        Strange(change=element('IOSlotOwnerAssignmentCapable', 'true')),
+    ),
     'indexes': (
         differs,
         Strange(
@@ -359,6 +382,7 @@ CASES = {
         ),
     ),
     'nvram': (differs, Strange('NVRAM', nvram('no base64'))),
+    'orders': (no_answer, failing(500, 'VolumeGroup')),
     'bridges': (
         differs,
         Strange('NetworkBridge', renamed('SharedEthernetAdapters')),
@@ -533,7 +557,7 @@ class CommandTest(CheckTestCase):
         self.assertIn('2101002B', out)
 
     def test_report_makes_the_emulator_that_host(self):
-        world = switch_of(mode='Veb')
+        world = with_lists(switch_of(mode='Veb'))
         system = world['systems'][0]
         system['reports_slot_owners'] = False
         system['capabilities'] = {'secure_boot': False, 'aix': 'Inactive'}
@@ -542,18 +566,27 @@ class CommandTest(CheckTestCase):
         self.emulator = hosts.start(self, world, event_wait=HELD)
         failing(404, 'do/MigrateRecover').on(self)
         self.emulator._application.emulation.habits = habits.Habits(
-            403, True, False
+            403,
+            True,
+            False,
+            orders=ORDERS | {'mappings': 'other'},
+            hidden={'ports', 'mappings'},
         )
         Fault('/ManagedSystem[?]', delay=0.1, every=True).on(self)
         self.run_again('--report', REPORT)
         real = json.loads(self.report.read_text())
         like = likeness.read(str(self.report))
 
-        plain = like.change(rich())
+        plain = like.change(with_lists(rich()))
         self.emulator = hosts.start(self, plain, event_wait=like.event_wait)
         like.give(self.emulator._application.emulation)
         self.run_again('--report', REPORT)
         made = json.loads(self.report.read_text())
+        self.assertEqual(ORDERS, real['checks']['orders']['value'])
+        self.assertEqual(
+            {'servers': 1, 'ports': 0, 'disks': 1, 'mappings': 0},
+            real['checks']['silent-servers']['value'],
+        )
         for name, answer in real['checks'].items():
             with self.subTest(name):
                 again = made['checks'][name]
@@ -561,18 +594,6 @@ class CommandTest(CheckTestCase):
                 if name not in ('events', 'speed'):
                     self.assertEqual(answer['value'], again['value'])
         self.assertGreaterEqual(made['durations']['ManagedSystem'], 0.1)
-
-    def test_hmc_is_unfit_and_not_asked(self):
-        self.emulator = hosts.start(self)
-        Strange(header=[('X-MC-Type', 'HMC')], method='').on(self)
-        code, out = self.run_again('--report', REPORT)
-        self.assertEqual(exit_codes.UNFIT, code)
-        self.assertRegex(out, r'Kind of server +do not use +HMC')
-        self.assertEqual({'kind'}, self.outcomes()['different'])
-        document = json.loads(self.report.read_text())
-        jsonschema.validate(document, report.schema('host', host.CHECKS))
-        labels = {r['label'] for r in self.emulator.control.journal()}
-        self.assertEqual({'Logon.create', 'Logon.delete'}, labels)
 
     def test_certificate_is_verified_or_ends_the_command(self):
         for variable in session.CA_VARIABLES:

@@ -37,6 +37,10 @@ It is made from :mod:`nova_powervm.tool.exit_codes`.
 .. check-tables::
 
 They are made from :mod:`nova_powervm.tool.check.app` (``MODES``).
+
+.. hmc-checks::
+
+It is made from :mod:`nova_powervm.tool.check.hmc_checks`.
 """
 
 import inspect
@@ -58,6 +62,8 @@ from nova_powervm.ops import sweep
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app as check_command
+from nova_powervm.tool.check import hmc_checks
+from nova_powervm.tool.check import host as host_checks
 
 
 def list_operations() -> Iterator[tuple[str, ...]]:
@@ -138,10 +144,14 @@ def list_extra_specs() -> Iterator[tuple[str, ...]]:
 
 def list_checks(
     checks: Sequence[answers.Check[Any]],
+    first: int = 1,
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of the headings and of each check of a mode."""
+    """Yield the cells of the headings and of each check of a mode.
+
+    :param first: The number of the first.
+    """
     yield '', 'What the driver assumes', 'How it is seen', 'If it differs'
-    for number, check in enumerate(checks, 1):
+    for number, check in enumerate(checks, first):
         yield (
             str(number),
             f'**{check.title}.** {check.assumes}',
@@ -250,8 +260,21 @@ class CheckTables(_Table):
     def list_lines(self) -> Iterator[str]:
         """Yield the lines of the tables."""
         for mode, checks in check_command.MODES.items():
-            yield from self.table(list_checks(checks), f'``{mode}``')
-            yield ''
+            if mode != check_command.HMC:
+                yield from self.table(list_checks(checks), f'``{mode}``')
+                yield ''
+
+
+class HmcChecks(_Table):
+    """Inserts the table of the questions for an HMC."""
+
+    module = hmc_checks
+    widths = CheckTables.widths
+
+    @staticmethod
+    def list_rows() -> Iterator[tuple[str, ...]]:
+        """Yield the headings and each check; they follow those of a host."""
+        return list_checks(hmc_checks.CHECKS, len(host_checks.CHECKS) + 1)
 
 
 class ExitCodes(_Table):
@@ -275,4 +298,5 @@ def setup(app: application.Sphinx) -> dict[str, Any]:
     app.add_directive('extra-specs', ExtraSpecs)
     app.add_directive('exit-codes', ExitCodes)
     app.add_directive('check-tables', CheckTables)
+    app.add_directive('hmc-checks', HmcChecks)
     return {'parallel_read_safe': True}

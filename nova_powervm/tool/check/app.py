@@ -29,6 +29,7 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.lpar import live_migration
+from nova_powervm.powervm import hmc_inspection
 from nova_powervm.powervm import inspection
 from nova_powervm.powervm import migration_trial
 from nova_powervm.powervm import slot_trial
@@ -50,16 +51,24 @@ _HOST = 'host'
 _PARTITION = 'partition'
 _SLOT = 'partition --slot'
 _TARGET = 'partition --target'
+#: The mode ``host``, if an HMC answers.
+HMC = 'hmc'
 #: The checks of each mode.
 MODES: Mapping[str, Sequence[answers.Check[Any]]] = {
     _HOST: host.CHECKS,
     _PARTITION: partition_checks.CHECKS,
     _SLOT: slot_checks.CHECKS,
     _TARGET: target_checks.CHECKS,
+    HMC: host.CHECKS_OF_HMC,
 }
 _INDENT = ' ' * 4
 _TITLE_WIDTH = max(
     len(check.title) for checks in MODES.values() for check in checks
+)
+_ABOUT_HMC = (
+    'This is an HMC, which the driver refuses: nova-compute does not start '
+    'with it.\nThe answers are for a later version; please send the report '
+    '(--report FILE).'
 )
 _OUTCOME_WIDTH = max(
     map(len, (*answers.Outcome, *answers.Meaning)),
@@ -84,8 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = configs.read_config(options.config_files, options.config_dirs)
         durations: Mapping[str, float] = {}
-        if mode == _HOST:
-            results, durations = check_host(config)
+        if options.mode == _HOST:
+            mode, results, durations = check_host(config, options.system)
         elif mode == _TARGET:
             results = check_target(config, options)
         else:
@@ -149,6 +158,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--version', action='version', version=configs.describe_version(NAME)
     )
+    parser.add_argument(
+        '--system',
+        metavar='NAME',
+        help='with host, and an HMC that manages several systems: the one to '
+        'read, by its name, or by machine type, model and serial number '
+        '(9009-22A*1234567). With --print-schema: that of an HMC',
+    )
     configs.add_options(parser)
     parser.add_argument(
         '--report',
@@ -172,7 +188,9 @@ def _mode_of(
     if options.mode == _HOST:
         if options.slot or is_moving:
             parser.error('--slot, --target and --server belong to partition')
-        return _HOST
+        return _HOST if options.system is None else HMC
+    if options.system is not None:
+        parser.error('--system belongs to host')
     if options.slot and is_moving:
         parser.error('--slot and --target exclude each other')
     if is_moving and not (options.target and options.server):
@@ -184,29 +202,34 @@ def _mode_of(
 
 def check_host(
     config: configs.Config,
-) -> tuple[list[answers.Result[Any]], Mapping[str, float]]:
+    wanted: str | None = None,
+) -> tuple[str, list[answers.Result[Any]], Mapping[str, float]]:
     """Make the checks of the mode ``host``, and print them.
 
-    :returns: Their results, and the seconds of the reads.
-    :raises exception.PowerVMError: The host does not let the driver log on.
+    :param wanted: Name of the managed system, or machine type, model and
+        serial number; None for the only one.
+    :returns: The mode of the report, the results, and the seconds of the
+        reads.
+    :raises exception.PowerVMError: The host does not let the driver log on, or
+        it is not clear which system is meant.
     """
     server = config.settings.server
-    durations: Mapping[str, float] = {}
     print(f'The host at {server}, which is only read:\n', flush=True)
-    try:
-        with host_reader.logged_on(server) as (adapter, _):
-            found = inspection.Inspection(adapter, server)
-            durations = found.durations
-            results = answers.run(
-                host.CHECKS, found, print_question, print_answer
-            )
-    except exception.ServerIsHmc:
-        results = host.answers_of_hmc()
-        for result in results:
-            print_question(result.number, result.check)
-            print_answer(result)
+    reading = inspection.ReadingSession
+    with host_reader.logged_on(server, reading) as (adapter, _):
+        found = hmc_inspection.inspect(adapter, server, wanted)
+        is_hmc = isinstance(found, hmc_inspection.HmcInspection)
+        mode = HMC if is_hmc else _HOST
+        results = answers.run(
+            MODES[mode],
+            found,
+            functools.partial(print_question, mode=mode),
+            print_answer,
+        )
     print_summary(results)
-    return results, durations
+    if is_hmc:
+        print(f'\n{_ABOUT_HMC}')
+    return mode, results, found.durations
 
 
 def check_partition(
@@ -378,7 +401,7 @@ def _ask() -> None:
 
 
 def print_question(
-    number: int, check: answers.Check[Any], mode: str = _HOST
+    number: int, check: answers.Check[Any], *, mode: str
 ) -> None:
     """Print the beginning of a row, so that a user sees what takes long."""
     place = f'{number:2}/{len(MODES[mode])}'

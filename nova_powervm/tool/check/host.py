@@ -12,8 +12,11 @@
 
 """The checks of the mode ``host``, which only read."""
 
+from typing import Any
+
 from nova_powervm.powervm import inspection
 from nova_powervm.tool.check import answers
+from nova_powervm.tool.check import hmc_checks
 from nova_powervm.tool.check import network_checks
 from nova_powervm.tool.check import session_checks
 from nova_powervm.tool.check import storage_checks
@@ -27,14 +30,8 @@ CHECKS: tuple[answers.Check[inspection.Inspection], ...] = (
     *session_checks.LAST,
 )
 
-
-def answers_of_hmc() -> list[answers.Result[inspection.Inspection]]:
-    """Return the results for an HMC, to which the driver does not log on."""
-    found = [answers.judged(False, session_checks.HMC)]
-    found += [answers.unknown('the server is an HMC')] * (len(CHECKS) - 1)
-    return [
-        answers.Result(number, check, answer, 0.0)
-        for number, (check, answer) in enumerate(
-            zip(CHECKS, found, strict=True), 1
-        )
-    ]
+#: The checks of an HMC, and of one of its systems.
+CHECKS_OF_HMC: tuple[answers.Check[Any], ...] = (
+    *hmc_checks.of_host(CHECKS),
+    *hmc_checks.CHECKS,
+)

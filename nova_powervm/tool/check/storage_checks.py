@@ -33,6 +33,9 @@ _FEW = 5
 #: Characters of an NVRAM that the driver takes along.
 _LONGEST_NVRAM = 262144
 _SINGLE_PATH = 'SinglePath'
+_UNKNOWN = 'unknown'
+_ORDERS = answers.word_of('ascending', 'descending', 'other', _UNKNOWN)
+_LISTS = ('slots', 'lpars', 'mappings', 'media')
 
 
 def _answering(host: Host) -> list[Any]:
@@ -191,6 +194,43 @@ def _is_portable(nvram: str) -> bool:
     return len(nvram) <= _LONGEST_NVRAM
 
 
+def _orders(host: Host) -> Answer:
+    mappings = [
+        [
+            mapping.server_adapter.lpar_slot_num
+            for mapping in server.scsi_mappings
+            if mapping.server_adapter
+        ]
+        for server in host.servers
+    ]
+    media = [
+        [medium.name for medium in repository.optical_media]
+        for group in host.volume_groups
+        for repository in group.vmedia_repos
+    ]
+    value = {
+        'slots': _order([[slot.drc_index for slot in host.slots]]),
+        'lpars': _order([[lpar.id for lpar in host.lpars]]),
+        'mappings': _order(mappings),
+        'media': _order(media),
+    }
+    if {*value.values()} == {_UNKNOWN}:
+        return answers.unknown('there is no list of two', value)
+    return answers.judged(True, value)
+
+
+def _order(lists: list[list[Any]]) -> str:
+    """Return the order that all lists have which have one."""
+    long = [keys for keys in lists if len({*keys}) > 1]
+    if not long:
+        return _UNKNOWN
+    if all(keys == sorted(keys) for keys in long):
+        return 'ascending'
+    if all(keys == sorted(keys, reverse=True) for keys in long):
+        return 'descending'
+    return 'other'
+
+
 CHECKS = (
     Check(
         'servers',
@@ -300,5 +340,21 @@ CHECKS = (
         'A server that moves to another host loses its boot list.',
         answers.COUNT,
         _nvram,
+    ),
+    Check(
+        'orders',
+        'Order of lists',
+        'The order of what is listed means nothing.',
+        'slots by DRC index, LPARs by number, mappings by the slots of their '
+        'servers, and media by name',
+        Meaning.COPES,
+        'Nothing follows from it; the emulator can list in the same order.',
+        {
+            'type': 'object',
+            'properties': dict.fromkeys(_LISTS, _ORDERS),
+            'required': list(_LISTS),
+            'additionalProperties': False,
+        },
+        _orders,
     ),
 )

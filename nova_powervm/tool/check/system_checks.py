@@ -14,6 +14,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from nova_powervm.devices import slots as pci
 from nova_powervm.powervm import inspection
@@ -41,6 +42,7 @@ _AIX = ('Active', 'Inactive', 'Unavailable', 'absent')
 _MODEL = {'type': 'string', 'pattern': '^[0-9A-Z]{4}-[0-9A-Z]{3}$'}
 _GENERATION = re.compile(r'POWER\d+')
 _NONE = 'there is no slot'
+_PROFILED = ('stopped', 'running', 'servers')
 
 
 def _hex(indexes: list[int]) -> str:
@@ -67,6 +69,41 @@ def _slots(host: Host) -> Answer:
 def _owners(host: Host) -> Answer:
     told = bool(host.system.get_capability('ioslot_owner_assignment_capable'))
     return answers.judged(told, told)
+
+
+def _profiles(host: Host) -> Answer:
+    kinds = dict.fromkeys(_PROFILED, 0)
+    unowned, disputed, missing = [], [], []
+    reported = {slot.drc_index: slot for slot in host.slots}
+    partitions = [(_kind(lpar), lpar) for lpar in host.lpars]
+    partitions += [('servers', server) for server in host.servers]
+    for kind, partition in partitions:
+        for profiled in partition.io_config.io_slots:
+            kinds[kind] += 1
+            slot = reported.get(profiled.drc_index)
+            if slot is None:
+                missing.append(profiled.drc_index)
+            elif slot.part_uuid is None and slot.part_id is None:
+                unowned.append(profiled.drc_index)
+            elif (slot.part_uuid or '').upper() != partition.uuid.upper():
+                disputed.append(profiled.drc_index)
+    value = {
+        **kinds,
+        'unowned': len(unowned),
+        'disputed': len(disputed),
+        'missing': len(missing),
+    }
+    if not any(kinds.values()):
+        return answers.unknown('no profile has a slot', value)
+    if not host.reports_owners:
+        why = 'the host does not claim to report owners'
+        return answers.unknown(why, value)
+    return answers.judged(not unowned, value, _hex(unowned))
+
+
+def _kind(lpar: Any) -> str:
+    """Return what an LPAR is counted as."""
+    return 'stopped' if lpar.state == inspection.OFF else 'running'
 
 
 def _indexes(host: Host) -> Answer:
@@ -237,6 +274,20 @@ CHECKS = (
         'list``.',
         answers.YES_OR_NO,
         _owners,
+    ),
+    Check(
+        'profile-owners',
+        'Owners and profiles',
+        'Each slot in the profile of a partition, stopped or running, has '
+        'an owner.',
+        'the slots in the profiles of LPARs that are stopped, of others, and '
+        'of Virtual I/O Servers; of them those without an owner, with '
+        'another one, and those that the host does not have',
+        Meaning.OFF,
+        'Slots without an owner are offered. Leave them out of the inventory '
+        'file.',
+        answers.counts_of(*_PROFILED, 'unowned', 'disputed', 'missing'),
+        _profiles,
     ),
     Check(
         'indexes',

@@ -228,13 +228,16 @@ def asking(
 @contextlib.contextmanager
 def logged_on(
     server: options.Server,
+    kind: type[session.Session] = session.Session,
 ) -> Iterator[tuple[Any, system.RestSystem]]:
     """Log on to the host, and yield an adapter of pypowervm and the system.
 
     Do not try again: a user is waiting.
+
+    :param kind: The class of the session.
     """
     server = dataclasses.replace(server, connect_timeout=0)
-    adapter = session.connect(server)
+    adapter = session.connect(server, kind=kind)
     try:
         yield adapter, system.RestSystem(adapter, server)
     finally:
