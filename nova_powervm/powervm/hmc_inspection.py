@@ -17,6 +17,7 @@ repeat on each: all is read below the one system that was chosen. Like its base
 class, this only reads.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +36,8 @@ from nova_powervm.powervm import system
 from nova_powervm.powervm import virtual_io_servers
 from nova_powervm.powervm.vif import virtual_ethernet
 
+#: The port from V11 on; earlier versions have pypowervm's default as well.
+OTHER_PORT = 443
 _LPAR = logical_partition.LPAR
 _VIOS = virtual_io_server.VIOS
 _SYSTEM = managed_system.System.schema_type
@@ -179,6 +182,19 @@ class HmcInspection(inspection.Inspection):
                 str(each.etype) for each in self.events(inspection.new_queue())
             ],
         )
+
+
+def at_other_port(server: options.Server) -> options.Server | None:
+    """Return the other place where an HMC may serve its API, if there is one.
+
+    :param server: The options; a port in them is the only one.
+    """
+    parts = server.parts
+    if server.url is None or parts.scheme != 'https' or parts.port:
+        return None
+    return dataclasses.replace(
+        server, url=f'https://{parts.netloc.rstrip(":")}:{OTHER_PORT}'
+    )
 
 
 def inspect(

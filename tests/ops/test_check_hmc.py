@@ -21,8 +21,11 @@ import contextlib
 import io
 import json
 import re
+import tempfile
 import unittest
+from unittest import mock
 
+import fixtures
 import jsonschema
 from pypowervm import exceptions as pvm
 from pypowervm.tests.test_utils import pvmhttp
@@ -38,9 +41,11 @@ from nova_powervm.tool.check import app
 from nova_powervm.tool.check import hmc_checks
 from nova_powervm.tool.check import host
 from nova_powervm.tool.check import report
+from powervm_emulator import fixture
 from powervm_emulator import likeness
 from tests.ops import test_check
 from tests.unit.powervm import hosts
+from tests.unit.powervm import test_session
 
 CHECKS = {check.name: check for check in hmc_checks.CHECKS}
 FIRST = '9009-22A*EMU0001'
@@ -222,6 +227,30 @@ class CommandTest(HmcTestCase):
             self.assertIn(words, out)
             self.assertIn('second (9009-22A*EMU0002)', out)
             self.assertNotIn('Kind of server', out)
+
+    def test_other_port_is_tried_if_none_is_named(self):
+        for variable in session.CA_VARIABLES:
+            self.enterContext(fixtures.EnvironmentVariable(variable))
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        files = f'{folder}/cert.pem', f'{folder}/key.pem'
+        test_session.make_certificate(*files)
+        self.start(tls=files)
+        self.extra = f'rest_cafile = {files[0]}\n'
+        url, _, port = self.emulator.url.rpartition(':')
+        self.enterContext(
+            mock.patch.object(hmc_inspection, 'OTHER_PORT', int(port))
+        )
+        self.enterContext(
+            mock.patch.object(
+                fixture.Emulator,
+                'url',
+                new_callable=mock.PropertyMock,
+                return_value=url,
+            )
+        )
+        code, out = self.run_again('--system', FIRST)
+        self.assertEqual(exit_codes.UNFIT, code, out)
+        self.assertRegex(out, f'Port of the HMC .* {port}')
 
     def test_only_system_need_not_be_named(self):
         made = world()

@@ -30,7 +30,6 @@ from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.lpar import live_migration
 from nova_powervm.powervm import hmc_inspection
-from nova_powervm.powervm import inspection
 from nova_powervm.powervm import migration_trial
 from nova_powervm.powervm import slot_trial
 from nova_powervm.powervm import trial
@@ -215,8 +214,7 @@ def check_host(
     """
     server = config.settings.server
     print(f'The host at {server}, which is only read:\n', flush=True)
-    reading = inspection.ReadingSession
-    with host_reader.logged_on(server, reading) as (adapter, _):
+    with host.logged_on(server) as adapter:
         found = hmc_inspection.inspect(adapter, server, wanted)
         is_hmc = isinstance(found, hmc_inspection.HmcInspection)
         mode = HMC if is_hmc else _HOST

@@ -12,8 +12,13 @@
 
 """The checks of the mode ``host``, which only read."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import hmc_inspection
 from nova_powervm.powervm import inspection
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import hmc_checks
@@ -21,6 +26,7 @@ from nova_powervm.tool.check import network_checks
 from nova_powervm.tool.check import session_checks
 from nova_powervm.tool.check import storage_checks
 from nova_powervm.tool.check import system_checks
+from nova_powervm.tool.inventory import host_reader
 
 CHECKS: tuple[answers.Check[inspection.Inspection], ...] = (
     *session_checks.FIRST,
@@ -35,3 +41,26 @@ CHECKS_OF_HMC: tuple[answers.Check[Any], ...] = (
     *hmc_checks.of_host(CHECKS),
     *hmc_checks.CHECKS,
 )
+
+
+@contextlib.contextmanager
+def logged_on(server: options.Server) -> Iterator[Any]:
+    """Log on with a session that only reads, and yield its adapter.
+
+    A NovaLink partition has the port that is the default of ``rest_url``, and
+    a recent HMC another one.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def log_on(where: options.Server) -> Any:
+            reading = host_reader.logged_on(where, inspection.ReadingSession)
+            return stack.enter_context(reading)[0]
+
+        try:
+            adapter = log_on(server)
+        except exception.RestUnreachable:
+            elsewhere = hmc_inspection.at_other_port(server)
+            if elsewhere is None:
+                raise
+            adapter = log_on(elsewhere)
+        yield adapter
