@@ -12,6 +12,7 @@
 
 """Hosts that are like what a report says."""
 
+import contextlib
 import copy
 import json
 import pathlib
@@ -20,6 +21,9 @@ import tempfile
 import unittest
 
 import requests
+from pypowervm import const
+from pypowervm import exceptions
+from pypowervm.wrappers import virtual_io_server
 
 from powervm_emulator import likeness
 from powervm_emulator import options
@@ -275,6 +279,25 @@ class ReshapingTest(base.EmulatorTestCase):
             server = text[text.index('>captured<') :]
             found = tuple(f'<{name} ' in server for name in names)
             self.assertEqual(expected, found, (state, hidden))
+
+    def test_hidden_mappings_cannot_be_written_over(self):
+        groups = (const.XAG.VIO_SMAP,)
+        for state, refused in (('not activated', True), ('running', False)):
+            self.control.set_partition('captured', state=state)
+            self.use(hidden=frozenset({'mappings'}))
+            (server,) = (
+                one
+                for one in virtual_io_server.VIOS.get(self.adapter, xag=groups)
+                if one.name == 'captured'
+            )
+            with contextlib.ExitStack() as stack:
+                if refused:
+                    stack.enter_context(
+                        self.assertRaisesRegex(exceptions.HttpError, state)
+                    )
+                server.update()
+            self.use()
+            self.assertIn('<VirtualSCSIMapping ', self.read('VirtualIOServer'))
 
 
 class HabitsTest(base.EmulatorTestCase):

@@ -51,6 +51,11 @@ def use(habits: Habits) -> None:
     _current.set(habits)
 
 
+def hides(what: str) -> bool:
+    """Return whether silent Virtual I/O Servers do not show something."""
+    return what in _current.get(Habits()).hidden
+
+
 def refuse(rule: str, error: errors.RestError) -> None:
     """Refuse a request, unless the host does not have the rule.
 

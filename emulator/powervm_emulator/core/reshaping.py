@@ -49,7 +49,7 @@ def reshape(body: bytes, habits: Habits) -> bytes:
         return body
     root = etree.fromstring(body, content.parser())
     for server in [*root.iter('{*}VirtualIOServer')]:
-        if _is_silent(server):
+        if is_silent(server):
             _hide(server, habits)
     for what, order in habits.orders.items():
         for found in _lists(root, what):
@@ -60,7 +60,8 @@ def reshape(body: bytes, habits: Habits) -> bytes:
     return changed
 
 
-def _is_silent(server: Element) -> bool:
+def is_silent(server: Element) -> bool:
+    """Return whether a Virtual I/O Server is off or has lost RMC."""
     return (
         content.text(server, 'PartitionState') != 'running'
         or content.text(server, 'ResourceMonitoringControlState') != 'active'

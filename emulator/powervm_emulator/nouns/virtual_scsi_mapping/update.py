@@ -17,7 +17,9 @@ from collections.abc import Iterator
 
 from powervm_emulator.core import content
 from powervm_emulator.core import errors
+from powervm_emulator.core import habits
 from powervm_emulator.core import host as host_module
+from powervm_emulator.core import reshaping
 from powervm_emulator.nouns.fibre_channel import disks
 from powervm_emulator.nouns.partition import model as partition_module
 from powervm_emulator.nouns.partition import rules
@@ -418,6 +420,12 @@ def settle(host: Host, vios: Partition, body: Element) -> bool:
     section = content.find(body, scsi_mapping.SECTION)
     if section is None:
         return False
+    if habits.hides('mappings') and reshaping.is_silent(vios.element):
+        # The client cannot know them, and would remove all.
+        raise errors.Refused(
+            f'{vios.name} cannot change its mappings: its state is '
+            f'{vios.state}, and its RMC state {vios.rmc_state}.'
+        )
     posted = content.find_all(section, scsi_mapping.MAPPING)
     plan = _Plan(host, vios)
     plan.settle([Mapping(node) for node in posted])
