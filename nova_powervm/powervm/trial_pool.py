@@ -151,9 +151,7 @@ class PoolTrial:
             self._adapter, self.clone.name, self.clone.udid
         )
         found = [
-            self._mappings.connection(
-                server, lpar_uuid, self.clone.name
-            ).slots
+            self._mappings.connection(server, lpar_uuid, self.clone.name).slots
             for number, server in enumerate(self.units.servers)
             if self._mappings.attach(server, lpar_uuid, [element], number)
         ]
