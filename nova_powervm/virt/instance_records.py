@@ -141,13 +141,17 @@ class NovaRecords(interfaces.Records):
         """Find instances on another host whose last evacuation here failed.
 
         Nova records the host of an instance anew when its evacuation is
-        complete.
+        complete. An LPAR that a live migration has brought is another one: its
+        evacuation to this host is refused, and it is the only one.
         """
         return frozenset(
             lpar_uuid
-            for lpar_uuid, instance in _read_instances(lpar_uuids)
+            for lpar_uuid, instance in _read_instances(
+                lpar_uuids, ('system_metadata',)
+            )
             if not instance.deleted
             and instance.host not in (None, nodename)
+            and not _may_arrive(instance, nodename)
             and _last_evacuation_failed(instance.uuid, nodename)
         )
 

@@ -518,7 +518,9 @@ class UnsettledTest(UnsettledTestCase):
         self.assertIn('already exists', self.stdlog.logger.output)
         self.assertEqual(before, self.whole(server, 'host2'))
         self.down('host1', is_down=False)
-        self.restart_host('host1')
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+            self._run_periodics()
         self.assertEqual(before, self.whole(server, 'host2'))
         self.bring_back(server)
         self.restart_host('host1')

@@ -84,6 +84,12 @@ class RecordsTestCase(base.TestCase):
         )
         instance.save()
 
+    def mark(self, destination):
+        """Record where a live migration moves the instance."""
+        system_metadata.write_live_migration(
+            objects.Instance.get_by_uuid(self.context, self.uuid), destination
+        )
+
 
 class GoneTest(RecordsTestCase):
     def gone(self):
@@ -261,12 +267,6 @@ class StaleTest(RecordsTestCase):
                 self.mark(destination)
                 self.assertEqual(expected, self.stale_lpars().is_doubtful)
 
-    def mark(self, destination):
-        """Record where a live migration moves the instance."""
-        system_metadata.write_live_migration(
-            objects.Instance.get_by_uuid(self.context, self.uuid), destination
-        )
-
     def test_live_migrations_may_still_bring_it(self):
         for status, is_marked, expected in (
             ('preparing', False, True),
@@ -320,6 +320,11 @@ class AbandonedTest(RecordsTestCase):
                 self.assertEqual(expected, self.lpar in found)
                 self.assertEqual(
                     set(), records.abandoned([self.lpar], 'host1')
+                )
+                # A live migration has brought it, not the evacuation.
+                self.mark('host2')
+                self.assertEqual(
+                    set(), records.abandoned([self.lpar], 'host2')
                 )
 
 
