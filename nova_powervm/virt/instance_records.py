@@ -203,32 +203,54 @@ class NovaRecords(interfaces.Records):
         Nova calls a migration failed after any refusal and any error, and so
         does a nova-compute that starts, whatever the hosts do.
         """
-        moves = objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(),
-            {
-                'dest_compute': nodename,
-                'migration_type': fields.MigrationType.LIVE_MIGRATION,
-            },
-        )
-        status = {
-            move.instance_uuid: move.status
-            for move in sorted(moves, key=lambda move: move.id)
+        last = {
+            move.instance_uuid: move
+            for move in _moves_to(
+                nodename, migration_type=fields.MigrationType.LIVE_MIGRATION
+            )
+        }
+        moves = {
+            uuid: move
+            for uuid, move in last.items()
             if move.status not in _SETTLED_LIVE
         }
-        lpar_uuids = map(partition.lpar_uuid, sorted(status))
+        lpar_uuids = map(partition.lpar_uuid, sorted(moves))
         return frozenset(
             lpar_uuid
             for lpar_uuid, instance in _read_instances(
                 lpar_uuids, ('system_metadata',)
             )
-            if instance.uuid in status
+            if instance.uuid in moves
             and not instance.deleted
             and instance.host != nodename
             and (
-                status[instance.uuid] != _FAILED
-                or _may_arrive(instance, nodename)
+                _may_arrive(instance, nodename)
+                or _is_under_way(moves[instance.uuid], instance)
             )
         )
+
+
+def _moves_to(nodename: str, **filters: Any) -> list[Any]:
+    """Return Nova's migrations to a host, the last one last.
+
+    :param filters: As Nova takes them; it ignores ``dest_compute``.
+    """
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), {'host': nodename, **filters}
+    )
+    return sorted(
+        (move for move in moves if move.dest_compute == nodename),
+        key=lambda move: move.id,
+    )
+
+
+def _is_under_way(move: Any, instance: Any) -> bool:
+    """Return whether a live migration has neither failed nor been given up.
+
+    If its source is lost, nobody ends it, and the server is evacuated.
+    """
+    last = last_move(instance)
+    return move.status != _FAILED and (last is None or last.id == move.id)
 
 
 def _read_instances(
@@ -296,15 +318,11 @@ def _last_evacuation_failed(instance_uuid: str, nodename: str) -> bool:
     The host needs the LPAR of an instance that came there by a later move,
     and is moving away again.
     """
-    moves = objects.MigrationList.get_by_filters(
-        nova_context.get_admin_context(),
-        {'instance_uuid': instance_uuid, 'dest_compute': nodename},
-    )
-    last = max(moves, key=lambda move: move.id, default=None)
-    return (
-        last is not None
-        and last.migration_type == fields.MigrationType.EVACUATION
-        and last.status not in _EVACUATED
+    moves = _moves_to(nodename, instance_uuid=instance_uuid)
+    return bool(
+        moves
+        and moves[-1].migration_type == fields.MigrationType.EVACUATION
+        and moves[-1].status not in _EVACUATED
     )
 
 

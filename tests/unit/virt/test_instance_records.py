@@ -288,7 +288,29 @@ class StaleTest(RecordsTestCase):
                 self.assertEqual(
                     expected, self.lpar in records.awaited('host2')
                 )
-                self.assertEqual(frozenset(), records.awaited('host1'))
+                for host in ('host1', 'host3'):
+                    self.assertEqual(frozenset(), records.awaited(host))
+
+    def test_live_migration_of_server_that_is_evacuated_is_over(self):
+        self.move(
+            'running', dest_compute='host2', migration_type='live-migration'
+        )
+        self.evacuate()
+        records = instance_records.NovaRecords()
+        self.assertEqual(frozenset(), records.awaited('host2'))
+        # The evacuation was refused, because its LPAR is there.
+        self.mark('host2')
+        self.assertEqual({self.lpar}, records.awaited('host2'))
+
+    def evacuate(self):
+        """Make the record of an evacuation."""
+        objects.Migration(
+            self.context,
+            instance_uuid=self.uuid,
+            status='error',
+            dest_compute='host2',
+            migration_type='evacuation',
+        ).create()
 
     def test_evacuation_to_this_host_is_a_move(self):
         self.move(
@@ -318,14 +340,30 @@ class AbandonedTest(RecordsTestCase):
                 records = instance_records.NovaRecords()
                 found = records.abandoned([self.lpar], 'host2')
                 self.assertEqual(expected, self.lpar in found)
-                self.assertEqual(
-                    set(), records.abandoned([self.lpar], 'host1')
+                for host in ('host1', 'host3'):
+                    self.assertEqual(
+                        set(), records.abandoned([self.lpar], host)
+                    )
+                # It was not to come here.
+                self.move(
+                    status,
+                    source_compute='host2',
+                    dest_compute='host3',
+                    migration_type=kind,
                 )
-                # A live migration has brought it, not the evacuation.
-                self.mark('host2')
                 self.assertEqual(
                     set(), records.abandoned([self.lpar], 'host2')
                 )
+
+    def test_lpar_that_a_live_migration_has_brought_is_not_abandoned(self):
+        self.move('error', dest_compute='host2', migration_type='evacuation')
+        for destination, expected in (
+            ('host3', {self.lpar}),
+            ('host2', set()),
+        ):
+            self.mark(destination)
+            records = instance_records.NovaRecords()
+            self.assertEqual(expected, records.abandoned([self.lpar], 'host2'))
 
 
 class EvacuatedTest(RecordsTestCase):
