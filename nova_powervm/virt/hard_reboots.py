@@ -69,6 +69,7 @@ class HardReboots:
             make it from.
         """
         self._host.locations.check(instance)
+        destination = system_metadata.live_migration(instance.system_metadata)
         allocations = self._host.allocations.find(instance)
         has_moved = instance.migration_context is not None
         if has_moved:
@@ -97,11 +98,13 @@ class HardReboots:
             )
             if has_moved or allocations.has_failed:
                 instance_ports.bind_ports(instance, self._host.nodename)
+            if destination is not None:
+                instance_ports.unbind_ports(instance, destination)
             outcome = execution.carry_out()
         instance_volumes.record(block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
         renewal.complete()
-        if system_metadata.live_migration(instance.system_metadata):
+        if destination is not None:
             # The LPAR is here.
             system_metadata.write_live_migration(instance, None)
         if outcome.has_grown:

@@ -214,6 +214,29 @@ def bind_ports(instance: Any, nodename: str) -> Any:
         ) from error
 
 
+def unbind_ports(instance: Any, host: str) -> None:
+    """Have Neutron delete the second bindings that a live migration has left.
+
+    As long as a port has a binding to a host beside its active one, Neutron
+    answers Nova's requests to bind it to that host with errors.
+
+    :param instance: nova.objects.Instance, which is not on that host.
+    :param host: Where the live migration was to bring the instance.
+    :raises exception.PortsUnknown: Neutron did not answer.
+    """
+    if host == instance.host:
+        return
+    try:
+        neutron.API().cleanup_instance_network_on_host(
+            nova_context.get_admin_context(), instance, host
+        )
+    except Exception as error:
+        # Nova's network API passes on any error of Neutron's client.
+        raise exception.PortsUnknown(
+            instance_uuid=instance.uuid, reason=error
+        ) from error
+
+
 def fetch_ports_at_boot(
     instance: Any, nodename: str
 ) -> tuple[network_ports.Port, ...] | None:

@@ -35,6 +35,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.lpar import volumes
 from nova_powervm.virt import host_operations
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import record_changes
@@ -137,45 +138,33 @@ class LiveVolumes:
         if is_recorded_here and instance.task_state is not None:
             # Whatever Nova does now may change its records.
             return False
-        is_marked = bool(
-            system_metadata.live_migration(instance.system_metadata)
-        )
-        if not is_recorded_here or not (
-            is_marked or self._may_be_wrong(instance)
-        ):
+        marked = system_metadata.live_migration(instance.system_metadata)
+        destination = marked or _last_destination(instance)
+        if not is_recorded_here or destination is None:
             return True
         sight = self._host.locations.here(translation.lpar_of(instance))
         if sight is not None and not sight.is_settled:
             return False
         has_left = sight is None
-        if has_left and not is_marked:
+        if has_left and not marked:
             # Its LPAR was lost in another way.
             return True
-        self._settle_volumes(context, instance, has_left=has_left)
+        # Without credentials, a migration of volumes was refused.
+        if marked or not self.obstacle():
+            self._settle_volumes(context, instance, has_left=has_left)
         if has_left:
             # It will come back.
             return False
-        if is_marked:
+        if marked:
             # Its config drive was disconnected for the migration.
             self._host.disks.insert(translation.lpar_of(instance))
-            # After an unknown end, PowerVM may still begin to move it: the
-            # next hard reboot removes the mark.
-            if instance.vm_state != vm_states.ERROR:
+        # After an unknown end, PowerVM may still begin to move it: the next
+        # hard reboot removes the mark.
+        if not marked or instance.vm_state != vm_states.ERROR:
+            instance_ports.unbind_ports(instance, destination)
+            if marked:
                 system_metadata.write_live_migration(instance, None)
         return True
-
-    def _may_be_wrong(self, instance: Any) -> bool:
-        """Return whether a live migration may have left wrong records.
-
-        After a later move, the attachments of another host may be right.
-        Without credentials, :meth:`obstacle` has had it refused.
-        """
-        last = instance_records.last_move(instance)
-        return (
-            not self.obstacle()
-            and last is not None
-            and last.migration_type == fields.MigrationType.LIVE_MIGRATION
-        )
 
     def _settle_volumes(
         self, context: Any, instance: Any, *, has_left: bool
@@ -275,3 +264,16 @@ class LiveVolumes:
         self._host.volumes.find(
             volumes.identify(paths), translation.lpar_of(instance)
         )
+
+
+def _last_destination(instance: Any) -> str | None:
+    """Return where the last move of an instance was to bring it live.
+
+    After a later move of another kind, the attachments and bindings to other
+    hosts may be right.
+    """
+    last = instance_records.last_move(instance)
+    is_live = last is not None and (
+        last.migration_type == fields.MigrationType.LIVE_MIGRATION
+    )
+    return last.dest_compute if is_live else None

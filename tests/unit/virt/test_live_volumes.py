@@ -20,6 +20,7 @@ from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm.lpar import live_migration
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import live_volumes
 from nova_powervm.virt import record_changes
@@ -74,6 +75,7 @@ class LiveVolumesTest(test.NoDBTestCase):
             instance_uuid=uuids.instance,
             migration_type='live-migration',
             status='error',
+            dest_compute='host2',
         )
         self.record = mock.Mock(
             is_volume=True, attachment_id='theirs', volume_id='v1'
@@ -93,6 +95,7 @@ class LiveVolumesTest(test.NoDBTestCase):
         self.recorded = self.patch(record_changes, 'record_attachment')
         self.marked = self.patch(system_metadata, 'write_live_migration')
         self.patch(instance_volumes.InstanceVolumes, 'connector')
+        self.unbound = self.patch(instance_ports, 'unbind_ports')
         self.volumes = live_volumes.LiveVolumes(self.host)
 
     def patch(self, owner, name):
@@ -116,6 +119,7 @@ class LiveVolumesTest(test.NoDBTestCase):
     def test_attachment_of_this_host_is_recorded(self):
         found = self.put_right(ours=paths(OWN), theirs=paths(FOREIGN))
         self.assertEqual((['ours'], ['theirs']), found)
+        self.unbound.assert_called_once_with(self.instance, 'host2')
         # It is done.
         self.assertEqual(([], []), self.put_right(ours=paths(OWN)))
 
@@ -171,6 +175,7 @@ class LiveVolumesTest(test.NoDBTestCase):
         found = self.put_right(ours=paths(OWN), theirs=paths(FOREIGN))
         self.assertEqual((['ours'], ['theirs']), found)
         self.host.disks.insert.assert_called_once()
+        self.unbound.assert_not_called()
         self.marked.assert_not_called()
 
     def test_volume_that_is_just_attached_stays_as_it_is(self):
@@ -188,6 +193,8 @@ class LiveVolumesTest(test.NoDBTestCase):
         with self.assertNoLogs(live_volumes.LOG.logger, 'WARNING'):
             self.assertEqual(([], []), self.put_right(ours={}))
         self.cinder.attachment_get_all.assert_not_called()
+        # It may have been killed after that.
+        self.unbound.assert_called_once_with(self.instance, 'host2')
 
     def test_failed_migration_may_have_left_wrong_records(self):
         self.move.status = 'failed'
