@@ -55,6 +55,8 @@ from nova_powervm.virt import record_changes
 from nova_powervm.virt import refusals
 from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
+from nova_powervm.virt import translation
+from nova_powervm.virt import volume_attachments
 
 LOG = logging.getLogger(__name__)
 
@@ -171,6 +173,25 @@ class Builds:
         self._host.storage.record_pool(build.instance)
         system_metadata.LIVE_MIGRATION.remove(build.instance.system_metadata)
 
+    def prepare_evacuation(self, instance: Any) -> None:
+        """Clean up after an unfinished live migration whose source is lost.
+
+        An administrator has removed the LPAR from where it ran. Nova calls
+        this before it has the ports bound to this host.
+
+        :raises nova.exception.InstanceDeployFailure: The LPAR may be on a
+            host.
+        """
+        destination = system_metadata.live_migration(instance.system_metadata)
+        if destination is None:
+            return
+        context = nova_context.get_admin_context()
+        with _refused_on_error(context, instance, evacuate=True):
+            self._host.locations.check(instance)
+            # A start leaves them, because the LPAR might arrive.
+            self._host.disks.unmap_deleted({translation.lpar_of(instance)})
+            instance_ports.unbind_ports(instance, destination)
+
     def check_rebuild(
         self, build: BuildRequest, *, evacuate: bool, preserve_ephemeral: bool
     ) -> None:
@@ -202,6 +223,8 @@ class Builds:
             self._check_volumes(build, keeps_disks=keeps_disks)
             if not keeps_disks and _has_disks(build):
                 _warn_of_new_disks(instance)
+            if system_metadata.live_migration(instance.system_metadata):
+                volume_attachments.delete_others(build.context, instance)
 
     def _is_rebuilt_here(self, instance: Any) -> bool:
         """Return whether an instance is being rebuilt, and not evacuated."""

@@ -640,7 +640,11 @@ class PowerVMDriver(driver.ComputeDriver):
         return {self.services.host.node.uuid: self.services.host.nodename}
 
     def instance_on_disk(self, instance: Any) -> bool:
-        """Return whether this host sees the disks of an instance."""
+        """Return whether this host sees the disks of an instance.
+
+        Nova asks this of the host that an instance is evacuated to.
+        """
+        self.services.builds.prepare_evacuation(instance)
         return self.services.host.storage.sees_disks(instance)
 
     volume_snapshot_create = _refuse('a volume snapshot', NotImplementedError)

@@ -251,6 +251,24 @@ class Renewal:
                 self._api.attachment_complete(self._context, attachment_id)
 
 
+def delete_others(context: Any, instance: Any) -> None:
+    """Delete the attachments of volumes that Nova does not record.
+
+    An unfinished live migration has left a second one of each volume, beside
+    which Cinder maps the volume to no further host.
+
+    :raises exception.VolumesImpossible: Cinder refused or did not answer.
+    """
+    api = cinder.API()
+    for disk in instance_volumes.recorded_disks(instance):
+        with _asking():
+            for found in api.attachment_get_all(
+                context, instance.uuid, disk.volume_id
+            ):
+                if found['id'] != disk.attachment_id:
+                    api.attachment_delete(context, found['id'])
+
+
 @contextlib.contextmanager
 def _asking() -> Iterator[None]:
     """Translate the errors of Cinder, its client and Nova's."""

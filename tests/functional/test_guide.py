@@ -89,8 +89,12 @@ NOT_RUN = (
     # They burn a device of these hosts: tests.functional.test_quarantine.
     'nova-powervm-inventory quarantine',
     'nova-powervm-inventory restore',
-    # They need another host: tests.functional.test_stuck_servers.
+    # They need another host: tests.functional.test_stuck_servers, and
+    # test_live_migration.
     'openstack compute service set --down',
+    'openstack compute service set --up',
+    'openstack resource provider allocation delete <server>',
+    'openstack resource provider allocation delete <uuid of the live',
     'openstack server evacuate',
 )
 #: Exit codes that are not 0, by how the command begins.

@@ -13,6 +13,7 @@
 """Servers that migrate live between two hosts of one pool and one array."""
 
 import contextlib
+import functools
 import pathlib
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from unittest import mock
 
 import fixtures
 from cinderclient import exceptions as cinder_exception
+from neutronclient.common import exceptions as neutron_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
@@ -28,6 +30,7 @@ from oslo_utils import uuidutils
 from pypowervm import adapter
 from pypowervm import exceptions as pvm
 from pypowervm.wrappers import job
+from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
 from nova_powervm.powervm import live_migration as jobs
@@ -37,6 +40,7 @@ from nova_powervm.virt import system_metadata
 from tests import proofs
 from tests.functional import killed_threads
 from tests.functional import test_volume_moves
+from tests.unit.docs import pages
 
 EVENT = 'powervm_live_migration'
 PAGE = pathlib.Path(__file__).parents[2] / 'doc/source/admin/stuck-servers.rst'
@@ -61,12 +65,54 @@ def _unfinished(control):
     ]
 
 
+class Bindings(fixtures.Fixture):
+    """Bindings of ports, of which Neutron has one for each host at most.
+
+    Nova's stand-in overwrites one by another, and keeps former ones.
+
+    :param neutron: The stand-in.
+    """
+
+    def __init__(self, neutron):
+        self._neutron = neutron
+
+    def _setUp(self):
+        for name in ('update_port', 'create_port_binding'):
+            original = getattr(self._neutron, name)
+            self.useFixture(
+                fixtures.MockPatchObject(
+                    self._neutron,
+                    name,
+                    new=functools.partial(getattr(self, name), original),
+                )
+            )
+
+    def update_port(self, original, port_id, body=None):
+        """Bind a port to another host instead."""
+        found = self._neutron._port_bindings[port_id]
+        former = {host for host in found if found[host]['status'] == 'ACTIVE'}
+        host = body['port'].get('binding:host_id')
+        if host in found and host not in former:
+            raise neutron_exception.InternalServerError
+        answer = original(port_id, body)
+        for one in former - {host} if host else ():
+            del found[one]
+        return answer
+
+    def create_port_binding(self, original, port_id, body):
+        """Bind a port to one more host."""
+        if body['binding']['host'] in self._neutron._port_bindings[port_id]:
+            raise neutron_exception.Conflict
+        return original(port_id, body)
+
+
 class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
     """Two hosts with one pool, and one array."""
 
     def setUp(self):
         super().setUp()
         self.flags(auth_type='password', group='cinder')
+        self.useFixture(Bindings(self.neutron))
         self.stub_out(f'{live_migrations.__name__}._PAUSE_SECONDS', 0.01)
         self.start_site(described=[test_volume_moves.world(n) for n in (1, 2)])
 
@@ -169,6 +215,11 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
             ]
         }
         return recorded, real
+
+    def vlans(self, host):
+        """Return the tagged VLANs of the bridge of a host."""
+        (bridge,) = self.host_state(host)['network_bridges']
+        return bridge['vlans']
 
     def assert_at(self, server, host, before):
         """Verify that a server is on one host, and all that belongs to it."""
@@ -341,11 +392,6 @@ class LiveMigrationsTest(LiveMigrationTestCase):
         self.await_end(server, 'completed', count)
         self.assert_at(server, 'host2', before)
 
-    def vlans(self, host):
-        """Return the tagged VLANs of the bridge of a host."""
-        (bridge,) = self.host_state(host)['network_bridges']
-        return bridge['vlans']
-
     @proofs.proves('operation.abort-in-progress-live-migration')
     def story_aborted_migration_leaves_server_as_it_was(self):
         server = self.boot_live(volumes=1, request={'config_drive': True})
@@ -404,6 +450,15 @@ class UnsettledTestCase(LiveMigrationTestCase):
         self.assertEqual(before, self.whole(server, 'host1'))
         self.assert_recorded(server)
 
+    def bound(self, server):
+        """Return the hosts that ports of a server have bindings to."""
+        return {
+            host
+            for port in self.neutron._ports.values()
+            if port.get('device_id') == server['id']
+            for host in self.neutron._port_bindings[port['id']]
+        }
+
     def assert_recorded(self, server):
         """Verify that a server is on the first host, and on record so."""
         self.assertEqual('host1', self.host_of(server))
@@ -413,6 +468,7 @@ class UnsettledTestCase(LiveMigrationTestCase):
         self.assertEqual(recorded, real)
         self.assertLessEqual(recorded, self.cinder.complete)
         self.assertIsNone(self.mark(server))
+        self.assertLessEqual(self.bound(server), {'host1'})
         held = self._get_allocations_by_server_uuid(server['id'])
         self.assertEqual([self._get_provider_uuid_by_host('host1')], [*held])
 
@@ -452,7 +508,11 @@ class UnsettledTest(UnsettledTestCase):
 
     @proofs.proves('operation.live-migrate')
     def story_killed_before_the_end_server_is_as_it_was(self):
-        server = self.boot_live(volumes=2, request={'config_drive': True})
+        server = self.boot_live(
+            volumes=2,
+            networks=[{'port': self.make_port()['id']}],
+            request={'config_drive': True},
+        )
         before = self.whole(server, 'host1')
         attachments = self.attachments(server)
         self.control().set_job_mode('manual', 'Migrate')
@@ -478,7 +538,9 @@ class UnsettledTest(UnsettledTestCase):
 
     @proofs.proves('operation.live-migrate')
     def story_host_that_does_not_answer_keeps_what_it_has(self):
-        server = self.boot_live(volumes=1)
+        server = self.boot_live(
+            volumes=1, networks=[{'port': self.make_port()['id']}]
+        )
         before = self.whole(server, 'host1')
         silent = exception.LparUnlocated(host='host2', reason='it is silent')
         with (
@@ -527,6 +589,7 @@ class UnsettledTest(UnsettledTestCase):
         self.reboot_hard(server)
         self.assertEqual('host1', self.host_of(server))
         self.assertEqual(before, self.whole(server, 'host1'))
+        self.assertEqual({'host1'}, self.bound(server))
 
     @proofs.proves('operation.live-migrate')
     def story_job_without_an_answer_may_still_begin(self):
@@ -603,3 +666,107 @@ class UnsettledTest(UnsettledTestCase):
         self.reboot_hard(server)
         self.assert_right(server, before)
         self.detach(server, volume)
+
+    @proofs.proves('operation.live-migrate', 'operation.evacuate')
+    def story_server_of_lost_source_is_evacuated_to_where_it_runs(self):
+        server = self.boot_live(
+            volumes=1,
+            networks=[{'port': self.make_port()['id']}],
+            request={'config_drive': True},
+        )
+        before = self.whole(server, 'host1')
+        with self.threads.killed(live_migrations.LiveMigrations, '_ending'):
+            self.ask_to_migrate(server)
+        migration = self.migration(server)['uuid']
+        self.lose_source()
+        # The page tells to remove the LPAR first.
+        self.evacuate(server, 'failed')
+        self.assertEqual({'host1', 'host2'}, self.bound(server))
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        allocations = 'openstack resource provider allocation delete'
+        self.follow_page(
+            {
+                'openstack compute service set --down <source> nova-compute': (
+                    lambda: None
+                ),
+                'pvmctl lpar power-off -i id=<id>': lambda: None,
+                'pvmctl lpar delete -i id=<id>': lambda: self.delete_lpar(
+                    server, 'host2'
+                ),
+                f'{allocations} <server>': lambda: self.placement.delete(
+                    f'/allocations/{server["id"]}'
+                ),
+                'openstack server evacuate --host <other host> <server>': (
+                    lambda: self.evacuate(server, 'done')
+                ),
+                'openstack compute service set --up <source> nova-compute': (
+                    self.regain_source
+                ),
+                f'{allocations} <uuid of the live migration>': lambda: (
+                    self.placement.delete(f'/allocations/{migration}')
+                ),
+            }
+        )
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+        for _ in range(2):
+            self._run_periodics()
+        self.assertEqual({'host2'}, self.bound(server))
+        self.assertEqual([], self.vlans('host1'))
+        # It can go everywhere again.
+        self.control('host2').set_partition(
+            self.name(server), rmc_state='active'
+        )
+        self.migrate_live(server, 'completed', 'host1')
+        self.assert_right(server, before)
+        held = self._get_allocations_by_server_uuid(migration)
+        self.assertEqual({}, held)
+
+    def lose_source(self):
+        """Lose the first host, and tell Nova that it is down."""
+        self.computes['host1'].stop()
+        self.control('host1').power_off_system()
+        self.down('host1', is_down=True)
+
+    def regain_source(self):
+        """Start the first host again, and tell Nova that it is up."""
+        self.control('host1').power_on_system()
+        self.restart_host('host1')
+        self.down('host1', is_down=False)
+
+    def evacuate(self, server, status):
+        """Evacuate a server to the second host."""
+        count = len(self.migrations(server))
+        self.admin_api.post_server_action(
+            server['id'], {'evacuate': {'host': 'host2'}}
+        )
+
+        def find_end():
+            found = self.migrations(server)[count:]
+            return found and found[-1]['status'] in ('error', 'failed', 'done')
+
+        self.await_found(find_end, 'the evacuation has no end')
+        self.assertEqual(status, self.migration(server)['status'])
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+
+    def delete_lpar(self, server, host):
+        """Stop and delete an LPAR, as an administrator of its host."""
+        self.control(host).set_partition(
+            self.name(server), state='not activated'
+        )
+        rest = self.driver_of(host).services.host.live_migrations._adapter
+        (lpar,) = logical_partition.LPAR.search(rest, name=self.name(server))
+        lpar.delete()
+
+    def follow_page(self, steps):
+        """Follow the page on stuck servers if the source is lost.
+
+        :param steps: What is done in place of each command, in their order.
+        """
+        lines = [line for line, _ in pages.commands('admin/stuck-servers')]
+        first = lines.index(next(iter(steps)))
+        self.assertEqual([*steps], lines[first : first + len(steps)])
+        for step in steps.values():
+            step()

@@ -100,7 +100,9 @@ class LocationsTest(base.NoDBTestCase):
             (MOVING, MOVING, 'host1', 'being migrated live'),
             (None, RUNNING, 'host1', 'has brought it to host host2'),
             (None, MOVING, 'host1', 'has brought it to host host2'),
-            # An evacuation to the host that has it.
+            # An evacuation to a third host.
+            (None, RUNNING, 'host3', 'has brought it to host host2'),
+            # One to the host that has it.
             (RUNNING, None, 'host3', 'to this host already'),
         ):
             with (
