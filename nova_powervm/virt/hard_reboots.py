@@ -71,6 +71,8 @@ class HardReboots:
         self._host.locations.check(instance)
         destination = system_metadata.live_migration(instance.system_metadata)
         allocations = self._host.allocations.find(instance)
+        if destination is not None:
+            self._end_live_migration(instance, destination)
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
@@ -98,8 +100,6 @@ class HardReboots:
             )
             if has_moved or allocations.has_failed:
                 instance_ports.bind_ports(instance, self._host.nodename)
-            if destination is not None:
-                instance_ports.unbind_ports(instance, destination)
             outcome = execution.carry_out()
         instance_volumes.record(block_device_info, outcome.udids)
         slot_records.try_to_save(instance, outcome)
@@ -111,6 +111,19 @@ class HardReboots:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
+
+    def _end_live_migration(self, instance: Any, destination: str) -> None:
+        """Have the ports bound to this host alone.
+
+        If Neutron fails when an instance has arrived, Nova records it on its
+        new host, and the ports stay bound to the old one.
+        """
+        other: str | None = destination
+        if destination == self._host.nodename:
+            instance_ports.activate_bindings(instance)
+            other = instance_records.live_source(instance)
+        if other is not None:
+            instance_ports.unbind_ports(instance, other)
 
     def describe_recorded(
         self,

@@ -20,6 +20,7 @@ from typing import Any
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
 from nova.network import neutron
 from oslo_log import log as logging
 
@@ -229,6 +230,25 @@ def unbind_ports(instance: Any, host: str) -> None:
     try:
         neutron.API().cleanup_instance_network_on_host(
             nova_context.get_admin_context(), instance, host
+        )
+    except Exception as error:
+        # Nova's network API passes on any error of Neutron's client.
+        raise exception.PortsUnknown(
+            instance_uuid=instance.uuid, reason=error
+        ) from error
+
+
+def activate_bindings(instance: Any) -> None:
+    """Have Neutron activate the bindings that a live migration has made.
+
+    :param instance: nova.objects.Instance, which has arrived on its host.
+    :raises exception.PortsUnknown: Neutron did not answer.
+    """
+    try:
+        neutron.API().migrate_instance_start(
+            nova_context.get_admin_context(),
+            instance,
+            objects.Migration(dest_compute=instance.host),
         )
     except Exception as error:
         # Nova's network API passes on any error of Neutron's client.

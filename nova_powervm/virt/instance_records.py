@@ -244,6 +244,19 @@ def _moves_to(nodename: str, **filters: Any) -> list[Any]:
     )
 
 
+def live_source(instance: Any) -> str | None:
+    """Return from where a live migration has brought an instance to its host.
+
+    :returns: None if Nova has no record of that.
+    """
+    moves = _moves_to(
+        instance.host,
+        instance_uuid=instance.uuid,
+        migration_type=fields.MigrationType.LIVE_MIGRATION,
+    )
+    return moves[-1].source_compute if moves else None
+
+
 def _is_under_way(move: Any, instance: Any) -> bool:
     """Return whether a live migration has neither failed nor been given up.
 

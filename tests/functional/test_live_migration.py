@@ -25,6 +25,7 @@ from neutronclient.common import exceptions as neutron_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.network import neutron
 from nova.volume import cinder
 from oslo_utils import uuidutils
 from pypowervm import adapter
@@ -221,6 +222,15 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
         (bridge,) = self.host_state(host)['network_bridges']
         return bridge['vlans']
 
+    def bound(self, server):
+        """Return the hosts that ports of a server have bindings to."""
+        return {
+            host
+            for port in self.neutron._ports.values()
+            if port.get('device_id') == server['id']
+            for host in self.neutron._port_bindings[port['id']]
+        }
+
     def assert_at(self, server, host, before):
         """Verify that a server is on one host, and all that belongs to it."""
         other = {'host1': 'host2', 'host2': 'host1'}[host]
@@ -357,6 +367,43 @@ class LiveMigrationsTest(LiveMigrationTestCase):
         self.assertIn('leads to another disk', self.stdlog.logger.output)
         self.assert_at(server, 'host1', before)
 
+    @proofs.proves('operation.live-migrate')
+    def story_neutron_that_fails_at_the_end_keeps_no_server_from_its_ports(
+        self,
+    ):
+        server = self.boot_live(
+            volumes=1, networks=[{'port': self.make_port()['id']}]
+        )
+        before = self.whole(server, 'host1')
+        for name, host in (
+            # On the source, and on the destination.
+            ('migrate_instance_start', 'host2'),
+            ('migrate_instance_finish', 'host1'),
+        ):
+            with self.subTest(name):
+                with mock.patch.object(
+                    neutron.API,
+                    name,
+                    side_effect=nova_exception.PortBindingActivationFailed(
+                        port_id='it', host=host
+                    ),
+                ):
+                    after = self.migrate_live(server, 'error')
+                self.assertEqual('ERROR', after['status'])
+                self.assertIn('Failed to activate', self.fault(server))
+                self.assertEqual(host, self.host_of(server))
+                self.assertEqual(before, self.whole(server, host))
+                self.assertEqual({'host1', 'host2'}, self.bound(server))
+                # What the page tells.
+                self.reboot_hard(server)
+                self.assertEqual({host}, self.bound(server))
+                held = self.migration(server)['uuid']
+                self.placement.delete(f'/allocations/{held}')
+                self.assert_at(server, host, before)
+                self.control(host).set_partition(
+                    self.name(server), rmc_state='active'
+                )
+
     @contextlib.contextmanager
     def under_way(self, server, stages=2):
         """Have PowerVM move a server only so far."""
@@ -449,15 +496,6 @@ class UnsettledTestCase(LiveMigrationTestCase):
         """Verify that a server is as before, and on record so."""
         self.assertEqual(before, self.whole(server, 'host1'))
         self.assert_recorded(server)
-
-    def bound(self, server):
-        """Return the hosts that ports of a server have bindings to."""
-        return {
-            host
-            for port in self.neutron._ports.values()
-            if port.get('device_id') == server['id']
-            for host in self.neutron._port_bindings[port['id']]
-        }
 
     def assert_recorded(self, server):
         """Verify that a server is on the first host, and on record so."""
