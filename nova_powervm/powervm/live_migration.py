@@ -102,12 +102,15 @@ class RestLiveMigrations(interfaces.LiveMigrations):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         with rest_errors.translated(f'reading LPAR {uuid}'):
-            try:
-                lpar = _LPAR.get(self._adapter, uuid=uuid)
-            except pvm.HttpNotFound as error:
-                raise exception.PartitionNotFound(uuid=uuid) from error
+            lpar = self._read(uuid)
         managed = self._managed.wrapper
         servers = self._mappings.read()
+        mapped = [
+            disk
+            for server in servers
+            for disk in server.mapped
+            if disk.lpar_uuid == uuid
+        ]
         return live_migration.Guest(
             obstacle=str(lpar.can_lpm(managed)[1] or ''),
             state=str(lpar.migration_state),
@@ -115,28 +118,18 @@ class RestLiveMigrations(interfaces.LiveMigrations):
             compatibility_mode=lpar.element.findtext(_MODE) or 'default',
             slots=tuple(slot.drc_index for slot in lpar.io_config.io_slots),
             memory_region_mb=managed.memory_region_size,
-            locked=tuple(sorted({*_locked(servers, uuid)})),
+            locked=tuple(_locked(servers, {disk.udid for disk in mapped})),
             devices=tuple(_devices(servers, uuid, of_disks)),
             mapped=tuple(
-                live_migration.MappedDisk(
-                    mapped.volume_id, mapped.udid, mapped.name
-                )
-                for server in servers
-                for mapped in server.mapped
-                if mapped.lpar_uuid == uuid
+                live_migration.MappedDisk(disk.volume_id, disk.udid, disk.name)
+                for disk in mapped
             ),
         )
 
     @rest_errors.retried
     def unsuitable(self, udids: Collection[str]) -> Collection[str]:
         """Find disks with another reserve policy than ``NoReserve``."""
-        servers = self._mappings.read()
-        return sorted(
-            f'{disk.name} of {server.name}'
-            for server in servers
-            for disk in server.disks
-            if disk.udid in udids and disk.reserve_policy != holders.NO_RESERVE
-        )
+        return _locked(self._mappings.read(), udids)
 
     @rest_errors.retried
     def public_key(self) -> str:
@@ -231,18 +224,17 @@ def _serving_disks(
 
 
 def _locked(
-    servers: Sequence[volume_mappings.Server], lpar_uuid: str
-) -> Iterator[str]:
-    """Yield the disks of an LPAR that servers of two hosts may not share."""
-    for server in servers:
-        for mapped in server.mapped:
-            disk = server.disk(mapped.udid)
-            if (
-                mapped.lpar_uuid == lpar_uuid
-                and disk is not None
-                and disk.reserve_policy != holders.NO_RESERVE
-            ):
-                yield f'{disk.name} of {server.name}'
+    servers: Sequence[volume_mappings.Server], udids: Collection[str]
+) -> list[str]:
+    """Return those of some disks that servers of two hosts may not share."""
+    return sorted(
+        f'{disk.name} of {server.name}'
+        for server in servers
+        for disk in server.disks
+        if disk.udid
+        and disk.udid in udids
+        and disk.reserve_policy != holders.NO_RESERVE
+    )
 
 
 def _devices(
