@@ -14,16 +14,21 @@
 
 from unittest import mock
 
+import fixtures
 from nova import exception as nova_exception
 from nova import objects
 from oslo_utils import uuidutils
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
 from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import errors
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import system_metadata
+from tests.unit.virt import base
 from tests.unit.virt import test_instance_records
 
 REFUSAL = exception.ImageRefused(image='new', reason='it is not safe')
@@ -32,6 +37,51 @@ REFUSAL = exception.ImageRefused(image='new', reason='it is not safe')
 class Glance:
     def get(self, context, image_id, **options):
         return {'id': image_id, 'properties': {'hw_machine': 'old'}}
+
+
+class PreparedEvacuationTest(base.NoDBTestCase):
+    """An evacuation to host3 after a live migration from host1 to host2."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = mock.Mock(nodename='host3')
+        self.unbound = self.useFixture(
+            fixtures.MockPatchObject(instance_ports, 'unbind_ports')
+        ).mock
+        self.server = objects.Instance(
+            uuid=uuids.instance, host='host1', system_metadata={}
+        )
+
+    def prepare(self):
+        builds.Builds(self.host).prepare_evacuation(self.server)
+
+    def mark(self):
+        """Let the end of the live migration be unknown."""
+        system_metadata.LIVE_MIGRATION.write(
+            self.server.system_metadata, 'to host2'
+        )
+
+    def test_what_the_migration_has_left_is_removed(self):
+        self.prepare()
+        self.assertEqual([], self.host.mock_calls)
+        self.mark()
+        self.prepare()
+        self.host.disks.unmap_deleted.assert_called_once_with(
+            {partition.lpar_uuid(uuids.instance)}
+        )
+        self.unbound.assert_called_once_with(self.server, 'host2')
+
+    def test_server_that_runs_on_another_host_is_left_alone(self):
+        self.mark()
+        self.host.locations.check.side_effect = exception.LparElsewhere(
+            state='running', reason='a live migration has brought it to host2'
+        )
+        with self.assertRaisesRegex(
+            nova_exception.InstanceDeployFailure, 'has brought it to host2'
+        ):
+            self.prepare()
+        self.host.disks.unmap_deleted.assert_not_called()
+        self.unbound.assert_not_called()
 
 
 class RefusedRebuildTest(test_instance_records.RecordsTestCase):
