@@ -330,6 +330,14 @@ class MixedCloudTest(base.NeutronTestCase):
         self.assertEqual(122, self.details(port)['vlan'])
         self.assertEqual('ACTIVE', port['status'])
 
+        # Until it is deleted, the former binding is in the way of another
+        # one: a move there is answered with an error, after some minutes.
+        back = {'binding': {'host': 'power1'}}
+        self.request('POST', bindings, back, expected=(409,))
+        self.request('DELETE', f'{bindings}/power1')
+        port = self.update(port, **{'binding:host_id': 'power1'})
+        self.assertEqual('pvm_sea', port['binding:vif_type'])
+
     def test_nova_gets_no_plugged_event(self):
         port = self.port(self.vlan_network(123))
 
