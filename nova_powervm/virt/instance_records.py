@@ -151,7 +151,7 @@ class NovaRecords(interfaces.Records):
             )
             if not instance.deleted
             and instance.host not in (None, nodename)
-            and not _may_arrive(instance, nodename)
+            and not may_arrive(instance, nodename)
             and _last_evacuation_failed(instance.uuid, nodename)
         )
 
@@ -190,7 +190,7 @@ class NovaRecords(interfaces.Records):
             lpar_uuid: slot_providers.StaleLpar(
                 instance.uuid,
                 instance.host,
-                is_doubtful=_may_arrive(instance, nodename),
+                is_doubtful=may_arrive(instance, nodename),
             )
             for lpar_uuid, instance in candidates
             if lpar_uuid not in needed
@@ -224,7 +224,7 @@ class NovaRecords(interfaces.Records):
             and not instance.deleted
             and instance.host != nodename
             and (
-                _may_arrive(instance, nodename)
+                may_arrive(instance, nodename)
                 or _is_under_way(moves[instance.uuid], instance)
             )
         )
@@ -361,7 +361,7 @@ def has_failed_evacuation(instance: Any) -> bool:
     )
 
 
-def _may_arrive(instance: Any, nodename: str) -> bool:
+def may_arrive(instance: Any, nodename: str) -> bool:
     """Return whether a live migration has perhaps brought an instance here.
 
     :param instance: With its system metadata.

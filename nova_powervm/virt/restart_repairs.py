@@ -114,8 +114,9 @@ def complete_returned(nodename: str) -> None:
 
     Nova cleans up after evacuations when nova-compute of the old host starts.
     If it kept running while its host was given up, the clean-up comes at a
-    later start, and concerns the LPAR with which the instance has come back.
-    Call this before the clean-up.
+    later start, and concerns the LPAR with which the instance has come back,
+    perhaps by a live migration that Nova has not ended. Call this before the
+    clean-up.
 
     :param nodename: This host, the old one.
     :raises nova.exception.NovaException: Nova's database failed.
@@ -127,9 +128,13 @@ def complete_returned(nodename: str) -> None:
     for migration in evacuations:
         for instance in objects.InstanceList.get_by_filters(
             context,
-            {'uuid': [migration.instance_uuid], 'host': nodename},
-            expected_attrs=[],
+            {'uuid': [migration.instance_uuid]},
+            expected_attrs=['system_metadata'],
         ):
+            if instance.host != nodename and not (
+                instance_records.may_arrive(instance, nodename)
+            ):
+                continue
             LOG.warning(
                 'Instance %(uuid)s has come back since its evacuation to host '
                 '%(destination)s; marking the evacuation as completed.',

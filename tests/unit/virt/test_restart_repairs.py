@@ -202,6 +202,10 @@ class InterruptedEvacuationsTest(test_instance_records.RecordsTestCase):
             self.give_up('done', host=host)
             restart_repairs.complete_returned('host1')
             self.assertEqual(expected, self.status())
+        # A live migration has brought it, and Nova does not know.
+        self.mark('host1')
+        restart_repairs.complete_returned('host1')
+        self.assertEqual('completed', self.status())
 
 
 class TakeHomeTest(test_instance_records.RecordsTestCase):
