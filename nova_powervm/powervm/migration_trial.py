@@ -73,9 +73,9 @@ class Validation:
         found = self._partitions.find(named[0]) if len(named) == 1 else None
         if found is None:
             raise exception.ConfigurationError(
-                reason=f'the host has {len(named)} LPARs {server}. Name one '
-                'that runs; `openstack server show` tells the name '
-                '(OS-EXT-SRV-ATTR:instance_name)'
+                reason=f'{len(named) or "no"} LPARs of the host are called '
+                f'{server}. Name one that runs; `openstack server show` tells '
+                'the name (OS-EXT-SRV-ATTR:instance_name)'
             )
         if found.power is not partition.Power.RUNNING:
             raise exception.ConfigurationError(

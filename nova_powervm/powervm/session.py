@@ -264,7 +264,8 @@ class Session(pvm_adapter.Session):
             raise
         except Exception as error:
             raise pvm.Error(
-                'The answer to the logon has no session: '
+                'The answer to the logon has no session; check '
+                '[powervm]rest_url: '
                 f'{http_limits.shortened(error)}'
             ) from error
         self._settle_kind()
@@ -519,6 +520,11 @@ def _logon_error(
             reason=f'{server} is not the PowerVM REST server: {error}. Set '
             '[powervm]rest_url to the server itself.'
         )
+    if isinstance(error, pvm.SSLError) and 'WRONG_VERSION' in str(error):
+        return exception.ConfigurationError(
+            reason=f'{server} does not speak TLS. Correct the scheme or the '
+            'port of [powervm]rest_url.'
+        )
     if isinstance(error, pvm.SSLError):
         return exception.ConfigurationError(
             reason=f'The certificate of {server} cannot be verified: '
@@ -529,4 +535,4 @@ def _logon_error(
         return exception.RestUnreachable(
             server=server, reason=f'HTTP {status} to the logon'
         )
-    return exception.RestError(action='logon', reason=error)
+    return exception.RestError(action=f'logon to {server}', reason=error)

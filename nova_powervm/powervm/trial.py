@@ -283,6 +283,11 @@ class Trial:
                     'chose its UUID. Rename or delete it'
                 )
 
+    @property
+    def group(self) -> str:
+        """Where the disk is made, in words."""
+        return f'volume group {self._group_name}'
+
     def why_no_disk(self) -> str:
         """Return why no disk can be made; empty if one can."""
         if not self._group_name:
@@ -290,7 +295,7 @@ class Trial:
         free = self.groups.read().available_size
         if free < GROWN_GB + DISK_MARGIN_GB:
             return (
-                f'volume group {self._group_name} has {free:g} GB free, and '
+                f'{self.group} has {free:g} GB free, and '
                 f'less than {GROWN_GB + DISK_MARGIN_GB}'
             )
         return ''
@@ -383,11 +388,12 @@ class Trial:
     def read(self) -> partition.Partition:
         """Read the LPAR again."""
         assert self.lpar is not None  # noqa: S101 - callers make it first
-        found = self.partitions.find(self.lpar.uuid)
-        if found is None:
-            raise exception.PartitionNotFound(uuid=self.lpar.uuid)
-        self.lpar = found
-        return found
+        uuid, self.lpar = self.lpar.uuid, None
+        self.lpar = self.partitions.find(uuid)
+        if self.lpar is None:
+            # Perhaps by another run: what follows is not tried.
+            raise exception.PartitionNotFound(uuid=uuid)
+        return self.lpar
 
     def memory_taken_mb(self) -> int:
         """Return how much less memory is free than before the LPAR."""
@@ -487,7 +493,7 @@ class Trial:
             raise exception.DiskMissing(
                 owner=f'LPAR {self.names.lpar}',
                 what='only',
-                place=f'volume group {self._group_name}',
+                place=self.group,
             )
         disk.capacity = size_gb
         return True
@@ -615,7 +621,11 @@ class Trial:
     def state(self) -> str:
         """Read the state of the LPAR alone."""
         assert self.lpar is not None  # noqa: S101 - callers make it first
-        return self.partitions.state(self.lpar.uuid)
+        try:
+            return self.partitions.state(self.lpar.uuid)
+        except exception.PartitionNotFound:
+            self.lpar = None
+            raise
 
     def reference_code(self, tries: int = 10) -> str:
         """Return the reference code, which may need a while."""

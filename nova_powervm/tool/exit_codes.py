@@ -37,7 +37,7 @@ RUNS_ALREADY = 3
 UNFIT = 3
 #: What the command needs does not answer, or is wrong.
 TROUBLE = 4
-#: Ctrl-C, as shells have it.
+#: Ctrl-C, as shells have it, or another signal to stop.
 INTERRUPTED = 130
 #: The checks could not be run.
 UNCHECKED = 255
@@ -126,8 +126,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[int, str]]] = {
             'or an LPAR of the same name or UUID, its slot is refused, '
             'there is no such LPAR that runs, you did not agree, or '
             'something was not removed.',
-            INTERRUPTED: 'You have pressed Ctrl-C. ``partition`` has removed '
-            'what it made, or says what may be left.',
+            INTERRUPTED: 'Ctrl-C, SIGTERM or SIGHUP ended it. ``partition`` '
+            'has removed what it made, or says what may be left.',
         }
     },
     'nova-powervm-status': {

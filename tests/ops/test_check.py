@@ -638,6 +638,7 @@ class CommandTest(CheckTestCase):
         code, out = self.run_command('--report', '/none/report.json')
         self.assertEqual(exit_codes.TROUBLE, code)
         self.assertIn('/none/report.json', out)
+        self.assertNotIn('The host at', out)
         self.emulator.password = 'wrong'
         code, out = self.run_again()
         self.assertEqual(exit_codes.TROUBLE, code)

@@ -17,6 +17,7 @@ import copy
 import io
 import json
 import re
+import signal
 import unittest
 from unittest import mock
 
@@ -486,7 +487,7 @@ class CommandTest(CommandTestCase):
         code, out = self.run_partition()
         self.assertTrue(self.changed)
         self.assertEqual(exit_codes.UNFIT, code, out)
-        self.assertRegex(out, r'Creation +do not use +no; its UUID is 00')
+        self.assertRegex(out, r'Creation +do not use +its UUID is 00')
         self.assert_as_before()
 
     def test_interruption_leaves_nothing(self):
@@ -497,13 +498,30 @@ class CommandTest(CommandTestCase):
         def interrupted(this):
             start(this)
             done.append(this)
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGTERM)
 
         with mock.patch.object(trial.Trial, 'start', interrupted):
-            code, out = self.run_partition()
+            code, out = self.run_partition('--report', test_check.REPORT)
         self.assertTrue(done)
         self.assertEqual(exit_codes.INTERRUPTED, code)
         self.assertRegex(out, 'Interrupted: all that was made is removed')
+        self.assertRegex(out, 'interrupted, and no report was written')
+        self.assertEqual(signal.SIG_DFL, signal.getsignal(signal.SIGTERM))
+        self.assert_as_before()
+
+    def test_lpar_that_another_run_removes_is_tried_no_more(self):
+        self.start()
+        start = trial.Trial.start
+
+        def without_lpar(this):
+            this.remove_lpar()
+            return start(this)
+
+        with mock.patch.object(trial.Trial, 'start', without_lpar):
+            code, out = self.run_partition()
+        self.assertEqual(exit_codes.TROUBLE, code)
+        self.assertRegex(out, r' Start +no answer +There is no LPAR')
+        self.assertRegex(out, r'Stop at once +cannot tell +there is no LPAR')
         self.assert_as_before()
 
     def test_interruption_of_removal_says_what_may_be_left(self):

@@ -191,6 +191,11 @@ class SlotTestCase(trials.CommandTestCase):
         self.place = pathlib.Path(folder)
         self.inventory = self.place / 'inventory.yaml'
         self.extra = f'inventory_file = {self.inventory}\n'
+        self.enterContext(
+            mock.patch.object(
+                slot_access, '_ACCELERATORS', str(self.place / 'cyborg.yaml')
+            )
+        )
 
     def start(self, world=None):
         super().start(world or worlds.default())
@@ -200,7 +205,6 @@ class SlotTestCase(trials.CommandTestCase):
         return self.run_again(
             'partition',
             *('--yes', '--slot', SLOT),
-            *('--accelerators', str(self.place / 'cyborg.yaml')),
             *args,
         )
 
@@ -409,12 +413,15 @@ class RefusalTest(SlotTestCase):
         with self.placement():
             self.assert_refused('inventory.yaml')
         self.inventory.unlink()
+        code, out = self.run_partition('--accelerators', '/none.yaml')
+        self.assertEqual(exit_codes.TROUBLE, code)
+        self.assertIn('there is no file /none.yaml', out)
         config = configs.read_config([str(self.folder / 'nova.conf')])
         access = slot_access.Access(
             config,
             argparse.Namespace(
                 slot=SLOT,
-                accelerators='/none',
+                accelerators=None,
                 config_files=None,
                 config_dirs=None,
             ),

@@ -195,7 +195,7 @@ class CommandTest(TargetTestCase):
 
     def test_lpar_that_is_none_or_off_is_refused(self):
         for name, words in (
-            ('nobody', 'has 0 LPARs nobody'),
+            ('nobody', 'no LPARs of the host are called nobody'),
             ('vm', 'in the state not activated'),
         ):
             self.emulator.control.set_partition('vm', state='not activated')
@@ -209,6 +209,8 @@ class CommandTest(TargetTestCase):
             ['host', '--target', OTHER, '--server', 'vm'],
             ['partition', '--target', OTHER],
             ['partition', '--server', 'vm'],
+            ['partition', '--slot', ''],
+            ['partition', '--target', '', '--server', ''],
             ['partition', '--slot', '1', '--target', OTHER, '--server', 'vm'],
         ):
             with (

@@ -110,7 +110,7 @@ def refused(status: int | None) -> Answer:
     :param status: The HTTP status of the refusal; None without one.
     """
     outcome = Outcome.DIFFERS if status is None else Outcome.AGREES
-    detail = '' if status is None else f'HTTP {status}'
+    detail = 'accepted' if status is None else f'refused (HTTP {status})'
     return Answer(outcome, status is not None, detail, status)
 
 

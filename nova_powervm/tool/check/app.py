@@ -19,6 +19,7 @@ import functools
 import json
 import logging
 import pathlib
+import signal
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -89,7 +90,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         schema = report.schema(mode, MODES[mode])
         print(json.dumps(schema, indent=2))
         return exit_codes.SUCCESS
+    with _interrupted_by_signals():
+        return _run(options, mode)
+
+
+@contextlib.contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Treat a stop by an init system, or a lost terminal, as Ctrl-C."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [
+        signal.signal(number, signal.default_int_handler) for number in numbers
+    ]
     try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _run(options: argparse.Namespace, mode: str) -> int:
+    """Make the checks of a mode; return the exit code."""
+    try:
+        if options.report:
+            # Before anything is made. What is there stays until the end.
+            pathlib.Path(options.report).open('a', encoding='utf-8').close()
         config = configs.read_config(options.config_files, options.config_dirs)
         durations: Mapping[str, float] = {}
         if options.mode == _HOST:
@@ -110,7 +134,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'{NAME}: {errors.describe(error)}', file=sys.stderr)
         return exit_codes.TROUBLE
     except KeyboardInterrupt:
-        print(f'\n{NAME}: interrupted', file=sys.stderr)
+        what = ', and no report was written' if options.report else ''
+        print(f'\n{NAME}: interrupted{what}', file=sys.stderr)
         return exit_codes.INTERRUPTED
     return exit_code(results)
 
@@ -121,6 +146,11 @@ def make_parser() -> argparse.ArgumentParser:
         prog=NAME,
         description='Tell whether a PowerVM host is as the driver assumes. '
         'Neither the inventory file nor Nova or Placement is needed.',
+        epilog='Exit codes: '
+        + '; '.join(
+            f'{code}: {text.rstrip(".").replace("``", "")}'
+            for code, text in exit_codes.TABLE[NAME][''].items()
+        ),
     )
     parser.add_argument(
         'mode',
@@ -139,6 +169,7 @@ def make_parser() -> argparse.ArgumentParser:
     slot_access.add_options(parser)
     parser.add_argument(
         '--target',
+        type=slot_access.filled,
         metavar='SYSTEM',
         help='partition: make no LPAR, but have PowerVM validate whether one '
         'that runs could move to this managed system; nothing is moved, and '
@@ -146,6 +177,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--server',
+        type=slot_access.filled,
         metavar='LPAR',
         help='the LPAR of --target, by name or UUID',
     )
@@ -262,7 +294,7 @@ def check_partition(
         if not left:
             this.check_room()
         print(f'The host at {settings.server}:\n')
-        for text in _intentions(this, left, access):
+        for text in [*_intentions(this, left, access)]:
             print(f'- {printable.printable(text)}')
         if not is_agreed:
             _ask()
@@ -325,8 +357,8 @@ def check_target(
         print(
             f'The host at {server}:\n\n- PowerVM validates whether LPAR '
             f'{printable.printable(this.lpar.name)} could move to '
-            f'{printable.printable(target.system)}: it moves nothing, and no '
-            'keys are exchanged'
+            f'{printable.printable(target.system)}{_at(target.address)}: it '
+            'moves nothing, and no keys are exchanged'
         )
         if not options.yes:
             _ask()
@@ -341,6 +373,10 @@ def check_target(
     return results
 
 
+def _at(address: str) -> str:
+    return f' (NovaLink at {printable.printable(address)})' if address else ''
+
+
 def _intentions(
     this: trial.Trial,
     left: Sequence[str],
@@ -349,8 +385,8 @@ def _intentions(
     """Yield what the mode ``partition`` is about to do, in words."""
     if left:
         yield (
-            'An earlier run has left, and this one removes: '
-            f'{answers.listed(left)}'
+            'An earlier run has left this, or another one works with it now. '
+            f'This run removes it: {answers.listed(left)}'
         )
     spec = this.spec
     yield (
@@ -360,12 +396,20 @@ def _intentions(
     if access:
         yield from access.intentions(this.spec)
         return
+    adapter = this.adapter_wanted()
+    yield (
+        'It gets no network adapter: there is no bridge, or no VLAN that '
+        'nobody has'
+        if adapter is None
+        else f'It gets a network adapter on VLAN {adapter.vlan} of '
+        f'{adapter.switch}, which nobody has'
+    )
     why = this.why_no_disk()
     yield (
         f'No disk is made: {why}'
         if why
         else f'Disk {this.names.disk} of up to {trial.GROWN_GB} GB is made '
-        'in the volume group, and deleted'
+        f'in {this.group}, and deleted'
     )
     why = this.why_no_medium()
     yield (
@@ -412,6 +456,9 @@ def print_answer(result: answers.Result[Any]) -> None:
     differs = answer.outcome is answers.Outcome.DIFFERS
     verdict = result.check.meaning if differs else answer.outcome
     value = '' if answer.value is None else _printed(answer.value)
+    if answer.detail and isinstance(answer.value, bool):
+        # The words say it, too.
+        value = ''
     words = '; '.join(filter(None, (value, answer.detail)))
     text = f'{verdict:{_OUTCOME_WIDTH}}  {printable.printable(words)}'
     print(text.rstrip(), flush=True)
@@ -439,6 +486,15 @@ def print_summary(results: Sequence[answers.Result[Any]]) -> None:
     counts = collections.Counter(result.answer.outcome for result in results)
     words = [f'{counts[o]} {o}' for o in answers.Outcome if counts[o]]
     print(f'\n{len(results)} checks: {", ".join(words)}')
+    for meaning in (answers.Meaning.UNFIT, answers.Meaning.OFF):
+        numbers = [
+            str(result.number)
+            for result in results
+            if result.meaning is meaning
+            and result.answer.outcome is answers.Outcome.DIFFERS
+        ]
+        if numbers:
+            print(f'{str(meaning).capitalize()}: {", ".join(numbers)}')
 
 
 def _print_indented(text: str) -> None:

@@ -76,7 +76,8 @@ def _manager(host: Host) -> Answer:
         if adapter.vswitch_id == switch.switch_id
     ]
     found = management_adapter.VLAN in vlans
-    return answers.judged(found, found, answers.listed(vlans))
+    where = f'VLAN {answers.listed(vlans)}' if vlans else 'it has none'
+    return answers.judged(found, found, where)
 
 
 CHECKS = (
@@ -121,7 +122,8 @@ CHECKS = (
         f'{management_adapter.SWITCH} is on VLAN {management_adapter.VLAN}.',
         'the client network adapters of the management partition',
         Meaning.OFF,
-        'Guests get no RMC connection by their management adapters.',
+        'Guests get no RMC connection by their management adapters. Give the '
+        'adapter that VLAN.',
         answers.YES_OR_NO,
         _manager,
     ),

@@ -49,7 +49,7 @@ _STATES = answers.word_of(
 
 
 _refused = answers.refused
-_with_lpar = answers.needs('lpar', 'the LPAR was not made')
+_with_lpar = answers.needs('lpar', 'there is no LPAR')
 _with_disk = answers.needs('disk', 'there is no disk')
 _with_mapping = answers.needs('is_mapped', 'nothing is mapped')
 
@@ -87,7 +87,8 @@ def _outdated(this: _Trial) -> answers.Answer:
 
 def _conflict(status: int | None) -> answers.Answer:
     agrees = status == trial.OUTDATED
-    return answers.judged(agrees, status or 0)
+    detail = 'the outdated change was made' if status is None else ''
+    return answers.judged(agrees, status or 0, detail)
 
 
 @_with_lpar
@@ -373,7 +374,8 @@ _OF_LPAR = (
         'a change that was made',
         _UNFIT,
         "Two writers of an LPAR would undo each other's changes, those of "
-        'slots too.',
+        'slots too. Do not start nova-compute with this host. Update '
+        'NovaLink, and report it if that does not help.',
         _STATUS,
         _outdated,
     ),

@@ -29,7 +29,7 @@ _OFF, _COPES = answers.Meaning.OFF, answers.Meaning.COPES
 _NUMBERED = 2
 _with_image = answers.needs('pool.image', 'there is no image in a pool')
 _with_clone = answers.needs('pool.clone', 'there is no disk in a pool')
-_with_lpar = answers.needs('lpar', 'the LPAR was not made')
+_with_lpar = answers.needs('lpar', 'there is no LPAR')
 
 
 def _image(this: _Trial) -> answers.Answer:

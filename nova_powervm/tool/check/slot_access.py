@@ -53,7 +53,8 @@ class Access:
     ) -> None:
         self._config = config
         self._name = parsed_args.slot
-        self._accelerators = parsed_args.accelerators
+        self._is_named = parsed_args.accelerators is not None
+        self._accelerators = parsed_args.accelerators or _ACCELERATORS
         self._is_default = not (
             parsed_args.config_files or parsed_args.config_dirs
         )
@@ -72,6 +73,11 @@ class Access:
         silences = [*self._unreadable()]
         nova = _load(self._config.inventory_file, silences)
         cyborg = _load(self._accelerators, silences)
+        if self._is_named and not _is_there(self._accelerators):
+            silences.append(
+                f'there is no file {self._accelerators}. Correct '
+                '--accelerators, or leave it out'
+            )
         tree = self._read_tree(silences)
         self.is_nova_unknown = tree is None
         facts = slot_trials.Facts(
@@ -146,10 +152,21 @@ class Access:
         return placement.tree(self._config.nodename)
 
 
+def filled(text: str) -> str:
+    """Return the value of an option.
+
+    :raises argparse.ArgumentTypeError: It is empty, as an unset variable is.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError('it is empty')
+    return text
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a trial with a slot."""
     parser.add_argument(
         '--slot',
+        type=filled,
         metavar='SLOT',
         help='partition: try this slot instead, with an LPAR that is started '
         'to its SMS menus only. '
@@ -162,8 +179,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--accelerators',
+        type=filled,
         metavar='FILE',
-        default=_ACCELERATORS,
         help=f'for --slot: file of the slots that Cyborg manages (default: '
         f'{_ACCELERATORS})',
     )

@@ -32,7 +32,7 @@ _STATES = answers.word_of(
 )
 #: Seconds after which something was shown; null if it was not in time.
 _AFTER: answers.Schema = {'type': ['integer', 'null'], 'minimum': 0}
-_with_lpar = answers.needs('lpar', 'the LPAR was not made')
+_with_lpar = answers.needs('lpar', 'there is no LPAR')
 
 
 def _creation(this: _Trial) -> _Answer:

@@ -261,8 +261,8 @@ CHECKS = (
         'or no disk at all.',
         'ports, disks and mappings of such servers',
         Meaning.OFF,
-        'The driver would take the volumes that it maps for detached. Detach '
-        'none while it is off, and report the numbers.',
+        'The driver would take volumes that such a server maps for detached. '
+        'Detach none until it runs again, and report the numbers.',
         answers.counts_of('servers', 'ports', 'disks', 'mappings'),
         _off,
     ),

@@ -234,6 +234,12 @@ class TlsTest(unittest.TestCase):
         self.assertIn('rest_cafile', str(caught.exception))
         self.assertEqual({}, self.emulator.control.journal_counts())
 
+    def test_port_without_tls_is_no_matter_of_certificates(self):
+        plain = self.enterContext(fixture.Emulator())
+        with self.assertRaises(exception.ConfigurationError) as caught:
+            session.connect(server(plain.url.replace('http:', 'https:')))
+        self.assertIn('does not speak TLS', str(caught.exception))
+
     def test_rest_cafile_is_trusted(self):
         adapter = session.connect(
             server(self.emulator.url, cafile=self.certificate)
