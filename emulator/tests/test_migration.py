@@ -873,7 +873,8 @@ class StorageTest(MigrationTestCase):
         ):
             self.migrate()
 
-    def test_drive_moves_without_medium(self):
+    def load_drive(self):
+        """Give the partition a drive with a medium; return this."""
         self.look(2, 'vios1')
         vopt._cur_vios_uuid = vopt._cur_vg_uuid = None
         vopt.validate_vopt_repo_exists(self.client1.adapter)
@@ -881,7 +882,12 @@ class StorageTest(MigrationTestCase):
         medium, _ = storage_tasks.upload_vopt(
             self.client1.adapter, vios.uuid, io.BytesIO(b'x'), 'cfg.iso'
         )
-        self.map(medium)
+        # On an adapter of its own.
+        self.map(medium, fuse_limit=1)
+        return medium
+
+    def test_drive_moves_without_medium(self):
+        medium = self.load_drive()
         with self.assertRaisesRegex(
             exceptions.JobRequestFailed, 'slot [0-9]+ has the medium cfg.iso'
         ):
@@ -901,6 +907,24 @@ class StorageTest(MigrationTestCase):
         self.assertEqual(
             'VirtualOpticalTargetDevice', drive.target_dev.schema_type
         )
+
+    def test_adapter_moves_without_drive(self):
+        self.load_drive()
+        vios = self.client1.vios()
+        (loaded,) = scsi_mapper.detach_storage(
+            vios,
+            self.vm.uuid,
+            lambda element: isinstance(element, storage.VOptMedia),
+        )
+        vios.update()
+        self.migrate()
+        vios = self.client2.vios()
+        (empty,) = (
+            one for one in vios.scsi_mappings if not one.backing_storage
+        )
+        self.assertIsNone(empty.target_dev)
+        slot = loaded.client_adapter.lpar_slot_num
+        self.assertEqual(slot, empty.client_adapter.lpar_slot_num)
 
     def test_disk_of_volume_group_stays(self):
         (group,) = storage.VG.get(

@@ -298,11 +298,11 @@ class Disks(Protocol):
         """
 
     def eject(self, lpar_uuid: str) -> None:
-        """Disconnect the config drive of an LPAR, and keep the medium.
+        """Disconnect the config drive of an LPAR; keep medium and adapter.
 
         Do nothing if none is connected.
 
-        :param lpar_uuid: Upper-case PowerVM uuid; a running LPAR needs RMC.
+        :param lpar_uuid: Upper-case PowerVM uuid.
         """
 
     def insert(self, lpar_uuid: str) -> None:
@@ -310,7 +310,8 @@ class Disks(Protocol):
 
         It gets the address that it had.
 
-        :param lpar_uuid: Upper-case PowerVM uuid; a running LPAR needs RMC.
+        :param lpar_uuid: Upper-case PowerVM uuid; if no adapter was kept, a
+            running LPAR needs RMC.
         """
 
     def has_rescue(self, lpar_uuid: str) -> bool:

@@ -244,7 +244,8 @@ TABLE = (
         unwanted='It has no client, because its LPAR was deleted outside of '
         'Nova, and no live migration may bring an LPAR here; or its client is '
         'the management partition, where a disk is read.',
-        done='Unmapped, with the server adapter. The disk stays.',
+        done='Unmapped, with the server adapter and one that the config drive '
+        'of the same LPAR has left. The disk stays.',
         when=(When.START,),
         why='All mappings of the host are read for this, and those of an LPAR '
         'that is being removed, or of a disk that is being read, look the '

@@ -105,7 +105,8 @@ class HardReboots:
         slot_records.try_to_save(instance, outcome)
         renewal.complete()
         if destination is not None:
-            # The LPAR is here.
+            # The LPAR is here, perhaps as it has come back.
+            self._host.disks.insert(translation.lpar_of(instance))
             system_metadata.write_live_migration(instance, None)
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)

@@ -517,6 +517,21 @@ class UnsettledTestCase(LiveMigrationTestCase):
         )
         return [disk.volume_id for disk in disks if disk.is_volume]
 
+    def unloaded(self, whole):
+        """Return what a server has when its config drive is unloaded.
+
+        :param whole: As by :meth:`whole`.
+        """
+        connected, mapped, *rest = whole
+        return (
+            connected,
+            {
+                ('', slot, '') if name.endswith('.iso') else (name, slot, lua)
+                for name, slot, lua in mapped
+            },
+            *rest,
+        )
+
     def bring_back(self, server):
         """Migrate a server back to the first host, as the page says."""
         here = self.driver_of('host1').services.host
@@ -672,7 +687,7 @@ class UnsettledTest(UnsettledTestCase):
 
     @proofs.proves('operation.live-migrate')
     def story_killed_after_the_job_nothing_is_lost(self):
-        server = self.boot_live(volumes=1)
+        server = self.boot_live(volumes=1, request={'config_drive': True})
         before = self.whole(server, 'host1')
         (volume,) = self.volumes_of(server)
         self.kill_in(server, live_migrations.LiveMigrations, '_ending')
@@ -680,7 +695,9 @@ class UnsettledTest(UnsettledTestCase):
         def assert_safe():
             self.assertIsNone(self.lpar(server, 'host1'))
             self.assertEqual('running', self.lpar(server, 'host2').state)
-            self.assertEqual(before, self.whole(server, 'host2'))
+            self.assertEqual(
+                self.unloaded(before), self.whole(server, 'host2')
+            )
 
         assert_safe()
         # Nova takes another host for one that has been evacuated.
@@ -700,7 +717,16 @@ class UnsettledTest(UnsettledTestCase):
         # The reboot has had Cinder unmap the volume from this host.
         self._run_periodics()
         self.bring_back(server)
+        self.assertEqual(self.unloaded(before), self.whole(server, 'host1'))
         self._run_periodics()
+        self.assertEqual(before, self.whole(server, 'host1'))
+        self.reboot_hard(server)
+        self.assert_right(server, before)
+        # A reboot that comes before the cycle gives it its config drive, too.
+        self.driver_of('host1').services.host.disks.eject(
+            self.lpar_uuid(server)
+        )
+        system_metadata.write_live_migration(self.instance(server), 'host2')
         self.reboot_hard(server)
         self.assert_right(server, before)
         self.detach(server, volume)

@@ -23,6 +23,7 @@ from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.powervm import live_migration as rest
+from tests import proofs
 from tests.ops import base
 from tests.ops import volumes
 
@@ -58,13 +59,66 @@ class LiveMigrationTest(volumes.VolumesTestCase):
         self.assertEqual(
             {(0, False), (1, False), (0, True), (1, True)}, by_kind
         )
-        # Without its config drive, it has one adapter for each path.
         self.assertEqual(5, len(guest.devices))
-        self.disks.eject(LPAR)
-        self.assertEqual(4, len(self.guest().devices))
-        self.assertIn('i', self.stored())
+
+    def adapters_of_storage(self):
+        """Return slots and address of each adapter -> what is on it."""
+        return {
+            (vios['name'], m['client_slot'], m['server_slot']): (
+                m['lua'],
+                m['name'],
+            )
+            for vios in self._system()['partitions']
+            for m in vios.get('scsi_mappings', ())
+            if m['client'] == base.NAME
+        }
+
+    @proofs.proves('operation.live-migrate')
+    def test_adapter_of_config_drive_stays_without_its_medium(self):
+        self.spawn(config_drive=True)
+        before = self.adapters_of_storage()
+        devices = self.guest().devices
+        # Without RMC, a guest neither releases an adapter nor gets one.
+        self.control.set_partition(base.NAME, rmc_state='inactive')
+        for _ in range(2):
+            self.disks.eject(LPAR)
+            self.assertEqual(devices, self.guest().devices)
+            left = self.adapters_of_storage()
+            self.assertEqual(before.keys(), left.keys())
+            ((empty, drive),) = left.items() - before.items()
+            self.assertEqual(('', ''), drive)
+            self.assertIn('i', self.stored())
         self.disks.insert(LPAR)
-        self.assertEqual(guest.devices, self.guest().devices)
+        self.assertEqual(before, self.adapters_of_storage())
+        # A volume does not get it, and a deletion leaves none.
+        self.disks.eject(LPAR)
+        self.control.set_partition(base.NAME, rmc_state='active')
+        self.attach(volumes.volume())
+        self.assertEqual(drive, self.adapters_of_storage()[empty])
+        self.detach(volumes.volume())
+        self.disks.insert(LPAR)
+        self.assertEqual(before, self.adapters_of_storage())
+        self.disks.eject(LPAR)
+        self.disks.remove(LPAR, delete=True)
+        self.assertEqual({}, self.adapters_of_storage())
+
+    def test_empty_adapter_of_deleted_lpar_goes_with_its_disks(self):
+        self.spawn(config_drive=True)
+        self.disks.eject(LPAR)
+        self.set_state('not activated')
+        self.partitions.delete(LPAR)
+        self.assertEqual(3, len(self.orphans()))
+        self.disks.unmap_deleted()
+        self.assertEqual([], self.orphans())
+
+    def orphans(self):
+        """Return the mappings of deleted LPARs."""
+        return [
+            mapping
+            for vios in self._system()['partitions']
+            for mapping in vios.get('scsi_mappings', ())
+            if mapping['client'] is None
+        ]
 
     def test_guest_without_rmc_has_an_obstacle(self):
         self.spawn()

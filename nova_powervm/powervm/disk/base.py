@@ -269,8 +269,7 @@ class MappedDisks(DiskDriver):
         return self.media.make(lpar_uuid, iso, rescue=rescue)
 
     def eject(self, lpar_uuid: str) -> None:
-        medium = storage.config_drive_name(lpar_uuid)
-        self.mappings.detach(lpar_uuid, medium)
+        self.mappings.unload(lpar_uuid, storage.config_drive_name(lpar_uuid))
 
     @rest_errors.retried
     def insert(self, lpar_uuid: str) -> None:

@@ -100,7 +100,8 @@ class ScsiMappings:
         Each element is alone on its client adapter, and other mappings stay
         as they are. It gets the virtual slot that
         :func:`nova_powervm.lpar.storage.virtual_slot` gives it, unless
-        another adapter of the LPAR has that already.
+        another adapter of the LPAR has that already. An adapter there that
+        :meth:`unload` has left is used.
 
         :param server_uuid: Uuid of the server.
         :param lpar_uuid: Upper-case PowerVM uuid.
@@ -149,13 +150,18 @@ class ScsiMappings:
     ) -> None:
         """Add a mapping in memory, with an adapter of its own.
 
-        pypowervm's own tasks would use an adapter that exists.
+        pypowervm's own tasks would use any adapter that exists.
         """
         # bld() moves the element out of the document that it is in.
         element = copy.deepcopy(element)
-        mapping = _Mapping.bld(
-            self._adapter, None, client, element, lpar_slot_num=slot
-        )
+        empty = _empty_ones(server, client).get(slot)
+        if empty is None:
+            mapping = _Mapping.bld(
+                self._adapter, None, client, element, lpar_slot_num=slot
+            )
+        else:
+            mapping = _Mapping.bld_from_existing(empty, element)
+            server.scsi_mappings.remove(empty)
         server.scsi_mappings.append(mapping)
 
     @rest_errors.retried
@@ -221,6 +227,29 @@ class ScsiMappings:
         action = f'unmapping the storage of LPAR {lpar_uuid}'
         removed = self._remove(action, is_doomed)
         return {server.uuid for server, _ in removed}
+
+    def unload(self, lpar_uuid: str, name: str) -> None:
+        """Unmap a medium of an LPAR, and leave the adapter that it was on.
+
+        A running guest would have to release the adapter.
+
+        :param lpar_uuid: Upper-case PowerVM uuid.
+        :param name: Name of the medium.
+        """
+
+        def is_medium(element: Any) -> bool:
+            return element is not None and (
+                storage.base_name(element.name or '') == name
+            )
+
+        def detach(server: _Server) -> bool:
+            return bool(
+                scsi_mapper.detach_storage(server, lpar_uuid, is_medium)
+            )
+
+        virtual_io_servers.change_all_mappings(
+            self._adapter, f'unloading {name} of LPAR {lpar_uuid}', detach
+        )
 
     def detach_unneeded(
         self, lpar_uuids: Collection[str] | None = None
@@ -404,6 +433,8 @@ class ScsiMappings:
                 client = virtual_io_servers.client_of(mapping)
                 # Before the write, whose answer may be lost.
                 removed[server.uuid, client, name] = server, mapping
+            for mapping in _emptied(server, doomed):
+                server.scsi_mappings.remove(mapping)
             return bool(doomed)
 
         virtual_io_servers.change_all_mappings(self._adapter, action, remove)
@@ -456,6 +487,37 @@ def _mapped_names(server: _Server, lpar_uuid: str) -> Iterator[str]:
             yield storage.base_name(mapping.backing_storage.name or '')
 
 
+def _empty_ones(server: _Server, lpar_uuid: str) -> dict[int | None, _Mapping]:
+    """Return the mappings of an LPAR without any storage, by virtual slot."""
+    return {
+        _slot_of(mapping): mapping
+        for mapping in server.scsi_mappings
+        if mapping.client_adapter is not None
+        and mapping.backing_storage is None
+        and virtual_io_servers.client_of(mapping) == lpar_uuid.upper()
+    }
+
+
+def _emptied(server: _Server, gone: Sequence[_Mapping]) -> Iterator[_Mapping]:
+    """Yield what :meth:`ScsiMappings.unload` has left of deleted LPARs.
+
+    :param gone: Mappings, some of which may be of deleted LPARs.
+    """
+    ids = {*map(_former_client, gone)} - {None, pvm_storage.ANY_SLOT}
+    for mapping in [*server.scsi_mappings]:
+        if mapping.backing_storage is None and _former_client(mapping) in ids:
+            yield mapping
+
+
+def _former_client(mapping: _Mapping) -> int | None:
+    """Return the id that the LPAR of an adapter had; None if it has one."""
+    adapter = mapping.server_adapter
+    if mapping.client_adapter is not None or adapter is None:
+        return None
+    lpar_id: int | None = adapter.lpar_id
+    return lpar_id
+
+
 def _choose_slots(
     server: _Server, lpar_uuid: str, number: int, elements: Sequence[Any]
 ) -> Iterator[tuple[Any, int | None]]:
@@ -469,7 +531,7 @@ def _choose_slots(
         for mapping in server.scsi_mappings
         if mapping.client_adapter is not None
         and _is_mapped_to(mapping, lpar_uuid)
-    }
+    } - {*_empty_ones(server, lpar_uuid)}
     rescued = any(storage.is_of_rescue(element.name) for element in elements)
     for element in elements:
         name = element.name or ''
