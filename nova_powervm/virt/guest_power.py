@@ -112,6 +112,9 @@ class GuestPower:
             builds.refused_if_stop_fails(instance),
             self._logged_if_evacuated(instance),
         ):
+            if instance.host == self._host.nodename:
+                # Nova would show a guest as stopped that runs elsewhere.
+                self._host.locations.check(instance)
             lpar_uuid = translation.lpar_of(instance)
             try:
                 power.power_off(self._host.partitions, lpar_uuid, timeout)

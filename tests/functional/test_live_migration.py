@@ -707,6 +707,18 @@ class UnsettledTest(UnsettledTestCase):
         self.reboot_hard(server, expected='ERROR')
         self.assertIn('a live migration has brought it', self.fault(server))
         assert_safe()
+        self.api.post_server_action(server['id'], {'os-stop': None})
+        event = self.await_found(
+            lambda: [
+                event
+                for event in self.events(server, 'stop')
+                if event['result']
+            ],
+            'the stop has no end',
+        )[0]
+        self.assertIn('a live migration has brought it', event['details'])
+        self.assertEqual('ERROR', self.api.get_server(server['id'])['status'])
+        assert_safe()
         self.api.delete_server(server['id'])
         self.await_found(
             lambda: self.instance(server).task_state is None,

@@ -333,7 +333,9 @@ class UnsupportedMethodsTest(base.NoDBTestCase):
             task_states.REBUILDING,
             task_states.DELETING,
         ):
-            instance = objects.Instance(uuid=uuids.instance, task_state=state)
+            instance = objects.Instance(
+                uuid=uuids.instance, host='host1', task_state=state
+            )
             operations = mock.Mock()
             start(operations).power_off(instance)
             self.assertTrue(operations.method_calls)
