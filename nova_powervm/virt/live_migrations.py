@@ -447,6 +447,7 @@ class LiveMigrations:
             migrate_data=data,
             migration_status='cancelled' if is_aborted else 'failed',
         )
+        self._volume_records.put_right_now(instance.uuid)
 
     def _move(self, instance: Any, dest: str, data: Any) -> None:
         lpar_uuid = translation.lpar_of(instance)

@@ -19,9 +19,11 @@ attachments that are not on record (``_delete_dangling_bdms``): the volumes
 would be unmapped from the host that the guest is on.
 
 So the first cycle after a start records the attachments of this host again,
-before Nova accepts a request. It does that as long as Cinder does not answer.
+before Nova accepts a request, as does the end of a migration that has failed.
+Later cycles try again as long as Cinder does not answer.
 """
 
+import threading
 from typing import Any
 
 import nova.conf
@@ -64,6 +66,8 @@ class LiveVolumes:
         self._pending: set[str] | None = None
         # Those whose migration has ended since the start.
         self._noted: set[str] = set()
+        # Both a cycle and the end of a migration may look at a record.
+        self._lock = threading.Lock()
 
     @staticmethod
     def obstacle() -> str:
@@ -93,20 +97,32 @@ class LiveVolumes:
         while self._noted:
             self._pending.add(self._noted.pop())
         for uuid in sorted(self._pending):
-            try:
-                is_right = self._put_right(uuid)
-            except Exception as error:
-                LOG.error(
-                    'A live migration of the server was interrupted, and its '
-                    'volumes are not on record as this host has them: '
-                    '%(error)s. Do not reboot it, because Nova has Cinder '
-                    'unmap them then. The next cycle tries again.',
-                    {'error': error},
-                    instance_uuid=uuid,
-                )
-            else:
-                if is_right:
-                    self._pending.discard(uuid)
+            if self._try(uuid):
+                self._pending.discard(uuid)
+
+    def put_right_now(self, uuid: str) -> None:
+        """Look at the record of an instance before the next cycle does.
+
+        Until then a reboot would have the volumes unmapped. Only log errors.
+        """
+        if uuid in self._noted or uuid in (self._pending or ()):
+            self._try(uuid)
+
+    def _try(self, uuid: str) -> bool:
+        """Return whether there is nothing left to do; only log errors."""
+        try:
+            with self._lock:
+                return self._put_right(uuid)
+        except Exception as error:
+            LOG.error(
+                'A live migration of the server was interrupted, and its '
+                'volumes are not on record as this host has them: %(error)s. '
+                'Do not reboot it, because Nova has Cinder unmap them then. '
+                'The next cycle tries again.',
+                {'error': error},
+                instance_uuid=uuid,
+            )
+            return False
 
     def _interrupted(self) -> set[str]:
         """Return instances of this host that did not leave it orderly."""

@@ -341,7 +341,10 @@ class LiveMigrationsTest(LiveMigrationTestCase):
             self.migrate_live(server, 'failed')
         # Nova goes on with a record that has the next reboot delete the
         # other attachment.
-        self.assertNotEqual(recorded, self.attachments(server)[0])
+        self.await_found(
+            lambda: self.attachments(server)[0] == recorded,
+            'the record stays wrong',
+        )
         self._run_periodics()
         self.assertEqual((recorded, recorded), self.attachments(server))
         self.reboot_hard(server)
