@@ -103,6 +103,36 @@ class Device:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Path:
+    """Where a Virtual I/O Server connects something to an LPAR.
+
+    :param slot: The virtual slot in the LPAR.
+    :param address: The logical unit address; empty for none.
+    :param disk: What both hosts call the disk; empty if it does not move.
+    """
+
+    slot: int
+    address: str = ''
+    disk: str = ''
+
+    def __str__(self) -> str:
+        return f'virtual slot {self.slot} ({self.address})'
+
+
+def changed_paths(
+    before: Sequence[Path], after: Sequence[Path]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each disk that is not where it was, and both places in words."""
+    for disk in sorted({path.disk for path in before if path.disk}):
+        was, now = (
+            ', '.join(sorted(str(path) for path in paths if path.disk == disk))
+            for paths in (before, after)
+        )
+        if was != now:
+            yield disk, was, now or 'nowhere'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MappedDisk:
     """A physical volume of a Virtual I/O Server that an LPAR has.
 
@@ -133,6 +163,7 @@ class Guest:
     :param locked: The disks of volumes that only one server can open.
     :param devices: Its virtual SCSI adapters.
     :param mapped: The physical volumes that it has, by each path.
+    :param paths: Where its disks are.
     :param switches: MAC address of each adapter -> its virtual switch.
     """
 
@@ -147,6 +178,7 @@ class Guest:
     locked: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
     mapped: tuple[MappedDisk, ...] = ()
+    paths: tuple[Path, ...] = ()
     switches: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def identified(self, udids: Mapping[str, str]) -> 'Guest':

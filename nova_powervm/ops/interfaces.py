@@ -184,6 +184,12 @@ class LiveMigrations(Protocol):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
+    def paths(self, uuid: str) -> Sequence[live_migration.Path]:
+        """Return where the disks of an LPAR are, if there is one.
+
+        :param uuid: Upper-case PowerVM uuid.
+        """
+
     def unsuitable(self, udids: Collection[str]) -> Collection[str]:
         """Return those of some disks that only one server can open.
 

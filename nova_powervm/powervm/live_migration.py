@@ -124,7 +124,13 @@ class RestLiveMigrations(interfaces.LiveMigrations):
                 live_migration.MappedDisk(disk.volume_id, disk.udid, disk.name)
                 for disk in mapped
             ),
+            paths=tuple(_paths(servers, uuid)),
         )
+
+    @rest_errors.retried
+    def paths(self, uuid: str) -> Sequence[live_migration.Path]:
+        """Read the Virtual I/O Servers."""
+        return tuple(_paths(self._mappings.read(), uuid))
 
     @rest_errors.retried
     def unsuitable(self, udids: Collection[str]) -> Collection[str]:
@@ -223,6 +229,13 @@ def _serving_disks(
     return [server for server in found if server is not None]
 
 
+def _paths(
+    servers: Sequence[volume_mappings.Server], lpar_uuid: str
+) -> Iterator[live_migration.Path]:
+    for server in servers:
+        yield from server.paths.get(lpar_uuid, ())
+
+
 def _locked(
     servers: Sequence[volume_mappings.Server], udids: Collection[str]
 ) -> list[str]:
@@ -254,7 +267,7 @@ def _devices(
             for mapped in server.mapped
             if mapped.lpar_uuid == lpar_uuid
         }
-        for slot in sorted(server.slots.get(lpar_uuid, ())):
+        for slot in sorted(server.slots(lpar_uuid)):
             is_volume = slot in of_volumes
             number = (
                 reaching.index(server)

@@ -49,7 +49,6 @@ from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.lpar import storage
-from nova_powervm.lpar import virtual_slots
 from nova_powervm.lpar import volumes as lpar_volumes
 from nova_powervm.ops import interfaces
 from nova_powervm.virt import deferred_starts
@@ -59,7 +58,6 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import live_volumes
 from nova_powervm.virt import port_records
-from nova_powervm.virt import slot_records
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
 
@@ -72,6 +70,7 @@ EVENT = 'powervm_live_migration'
 _ARRIVAL = operations.LIVE_ARRIVAL
 # Keys of what the hosts tell each other.
 _DESTINATION, _KEY, _UDIDS, _VLANS = 'destination', 'key', 'udids', 'vlans'
+_PATHS = 'paths'
 #: Times that both hosts are looked at, and seconds between two: a host may
 #: show an LPAR for a moment after the job has ended.
 _LOOKS, _PAUSE_SECONDS = 5, 2.0
@@ -101,6 +100,8 @@ class LiveMigrations:
         # whose migration was aborted by a request.
         self._moving: set[str] = set()
         self._aborted: set[str] = set()
+        # Uuids of those that are to arrive -> where their disks have been.
+        self._paths: dict[str, list[live_migration.Path]] = {}
 
     @property
     def _jobs(self) -> interfaces.LiveMigrations:
@@ -224,6 +225,8 @@ class LiveMigrations:
                     reason=exception.Listing(reasons, '; ')
                 )
             _tell(data, _UDIDS, json.dumps(guest.udids))
+            paths = [*map(dataclasses.astuple, guest.paths)]
+            _tell(data, _PATHS, json.dumps(paths))
             _tell(data, _KEY, self._jobs.public_key())
             if ids:
                 # However it ends: Nova goes on if Cinder fails meanwhile.
@@ -288,6 +291,9 @@ class LiveMigrations:
             self._find(volume.with_udid(udids[volume.id]), lpar_uuid)
             found[volume.id] = udids[volume.id]
         instance_volumes.record(block_device_info, found)
+        self._paths[instance.uuid] = [
+            live_migration.Path(*path) for path in json.loads(told[_PATHS])
+        ]
         _tell(data, _VLANS, json.dumps(vlans))
         return data
 
@@ -338,9 +344,10 @@ class LiveMigrations:
         with _logged(instance, 'The config drive is not connected'):
             self._make_medium(instance, network_info, lpar_uuid)
         volumes = instance_volumes.identify_all(block_device_info)
-        if volumes:
-            with _logged(instance, 'The volumes cannot be read back'):
+        with _logged(instance, 'The disks cannot be read back'):
+            if volumes:
                 self._check_volumes(instance, lpar_uuid, volumes)
+            self._check_paths(instance, lpar_uuid)
 
     def _check_volumes(
         self,
@@ -348,7 +355,7 @@ class LiveMigrations:
         lpar_uuid: str,
         volumes: Sequence[lpar_volumes.Volume],
     ) -> None:
-        """Log what is not as it was before."""
+        """Log which volumes lack a path."""
         connected = self._host.volumes.connected(lpar_uuid, volumes)
         for volume in volumes:
             how = connected.get(volume.id)
@@ -359,16 +366,18 @@ class LiveMigrations:
                     {'volume': volume},
                     instance=instance,
                 )
-        recorded = slot_records.recorded(instance)
-        for name, slot in virtual_slots.of_connected(connected).items():
-            if recorded.get(name, slot) != slot:
-                LOG.error(
-                    '%(name)s was at virtual slot %(recorded)d, and PowerVM '
-                    'has moved it to %(slot)d: the guest may not find it when '
-                    'it starts anew.',
-                    {'name': name, 'recorded': recorded[name], 'slot': slot},
-                    instance=instance,
-                )
+
+    def _check_paths(self, instance: Any, lpar_uuid: str) -> None:
+        """Log which disks are not where they were on the source."""
+        for disk, was, now in live_migration.changed_paths(
+            self._paths.pop(instance.uuid, []), self._jobs.paths(lpar_uuid)
+        ):
+            LOG.error(
+                'Disk %(disk)s was at %(was)s, and PowerVM has moved it to '
+                '%(now)s: the guest may not find it when it starts anew.',
+                {'disk': disk, 'was': was, 'now': now},
+                instance=instance,
+            )
 
     def _make_medium(
         self, instance: Any, network_info: Any, lpar_uuid: str
@@ -389,6 +398,7 @@ class LiveMigrations:
 
     def take_back(self, instance: Any) -> None:
         """Remove from this host what it had prepared for an LPAR."""
+        self._paths.pop(instance.uuid, None)
         self._host.networks.release_unused(
             port_records.NovaInstanceMetadata(instance, self._host.nodename)
         )

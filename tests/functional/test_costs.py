@@ -42,7 +42,7 @@ MOVES = {
         'migrate': (7, 11, 19),
         'confirm the migration': (6, 0, 9),
         'revert the migration': (8, 11, 14),
-        'migrate live': (27, 10, 18),
+        'migrate live': (27, 11, 18),
     },
     'with a one-time-use device': {
         'resize': (17, 0, 29),
@@ -59,7 +59,7 @@ MOVES = {
         'migrate': (32, 36, 19),
         'confirm the migration': (6, 0, 9),
         'revert the migration': (35, 26, 14),
-        'migrate live': (36, 27, 18),
+        'migrate live': (36, 28, 18),
     },
 }
 #: Polls, what the event of an earlier step may lead to, and what a process

@@ -34,6 +34,7 @@ from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
+from nova_powervm.lpar import live_migration
 from nova_powervm.powervm import live_migration as jobs
 from nova_powervm.virt import live_migrations
 from nova_powervm.virt import lpar_locations
@@ -45,6 +46,8 @@ from tests.unit.docs import pages
 
 EVENT = 'powervm_live_migration'
 PAGE = pathlib.Path(__file__).parents[2] / 'doc/source/admin/stuck-servers.rst'
+MISPLACED = live_migration.Path(4, '0x8200000000000000', 'a disk')
+_MOVED = 'and PowerVM has moved it to'
 _LOGON = 'rest = adapter.Adapter(adapter.Session())\n'
 
 
@@ -270,9 +273,15 @@ class LiveMigrationsTest(LiveMigrationTestCase):
         self.assertEqual(2, len(before[2]))
         self.migrate_live(server, 'completed')
         self.assert_at(server, 'host2', before)
+        self.assertNotIn(_MOVED, self.stdlog.logger.output)
         # To a host that an administrator names.
-        self.migrate_live(server, 'completed', 'host1')
+        with mock.patch.object(
+            jobs.RestLiveMigrations, 'paths', lambda *_: [MISPLACED]
+        ):
+            self.migrate_live(server, 'completed', 'host1')
         self.assert_at(server, 'host1', before)
+        # Both volumes, and the root disk.
+        self.assertEqual(3, self.stdlog.logger.output.count(_MOVED))
 
     def story_server_without_disks_in_pool_moves(self):
         server = self.boot_from_volume(

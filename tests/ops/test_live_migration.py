@@ -12,6 +12,7 @@
 
 """What a host says before a live migration; functional tests migrate."""
 
+import dataclasses
 from unittest import mock
 
 from pypowervm import adapter as pvm_adapter
@@ -60,6 +61,17 @@ class LiveMigrationTest(volumes.VolumesTestCase):
             {(0, False), (1, False), (0, True), (1, True)}, by_kind
         )
         self.assertEqual(5, len(guest.devices))
+        # By both servers; the medium does not move.
+        address, root = '0x8100000000000000', self.stored()['r']['name']
+        self.assertEqual(
+            {(48, address, root), (32, address, root)},
+            {dataclasses.astuple(p) for p in guest.paths if p.disk == root},
+        )
+        self.assertEqual(
+            sorted([volumes.UDIDS['v1'], root] * 2),
+            sorted(path.disk for path in guest.paths if path.disk),
+        )
+        self.assertEqual(guest.paths, self.live.paths(LPAR))
 
     def adapters_of_storage(self):
         """Return slots and address of each adapter -> what is on it."""

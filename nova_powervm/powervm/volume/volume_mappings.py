@@ -39,6 +39,7 @@ from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import volumes
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
@@ -124,8 +125,8 @@ class Server:
         node name, in upper case.
     :param disks: Its physical volumes.
     :param mapped: The physical volumes that it maps.
-    :param slots: Upper-case LPAR uuid -> the virtual slots of the LPAR whose
-        adapters are connected to this server.
+    :param paths: Upper-case LPAR uuid -> what is on the adapters of the LPAR
+        that are connected to this server.
     :param may_have_ports: Whether it has an adapter for Fibre Channel or an
         unknown adapter, or shows no adapters at all.
     """
@@ -137,8 +138,12 @@ class Server:
     ports: dict[str, str]
     disks: tuple[Disk, ...]
     mapped: tuple[Mapped, ...]
-    slots: dict[str, frozenset[int]]
+    paths: dict[str, list[live_migration.Path]]
     may_have_ports: bool = True
+
+    def slots(self, lpar_uuid: str) -> set[int]:
+        """Return the virtual slots of an LPAR's adapters to this server."""
+        return {path.slot for path in self.paths.get(lpar_uuid, ())}
 
     @property
     def reaches_volumes(self) -> bool:
@@ -326,8 +331,7 @@ def tag_of(volume: volumes.Volume) -> str:
 
 def taken_slots(servers: Iterable[Server], lpar_uuid: str) -> set[int]:
     """Return the virtual slots of an LPAR that have an adapter for storage."""
-    slots = (server.slots.get(lpar_uuid, ()) for server in servers)
-    return {number for numbers in slots for number in numbers}
+    return {slot for server in servers for slot in server.slots(lpar_uuid)}
 
 
 @contextlib.contextmanager
@@ -357,13 +361,11 @@ def _check_read(vios: virtual_io_server.VIOS, action: str) -> None:
 
 
 def _server(vios: virtual_io_server.VIOS, *, answers: bool) -> Server:
-    slots: dict[str, set[int]] = {}
+    paths: dict[str, list[live_migration.Path]] = {}
     for mapping in vios.scsi_mappings:
         client = virtual_io_servers.client_of(mapping)
         if client and mapping.client_adapter is not None:
-            slots.setdefault(client, set()).add(
-                mapping.client_adapter.lpar_slot_num
-            )
+            paths.setdefault(client, []).append(_path(mapping))
     return Server(
         uuid=vios.uuid,
         name=vios.name,
@@ -372,11 +374,22 @@ def _server(vios: virtual_io_server.VIOS, *, answers: bool) -> Server:
         ports=dict(_ports(vios)),
         disks=tuple(map(_disk, vios.phys_vols)),
         mapped=tuple(mapped for _, mapped in _volumes(vios)),
-        slots={
-            client: frozenset(numbers) for client, numbers in slots.items()
-        },
+        paths=paths,
         may_have_ports=may_have_ports(vios.io_config.io_slots),
     )
+
+
+def _path(mapping: virtual_io_server.VSCSIMapping) -> live_migration.Path:
+    disk, slot = mapping.backing_storage, mapping.client_adapter.lpar_slot_num
+    if isinstance(disk, pvm_storage.PV):
+        name = disk.udid
+    elif isinstance(disk, pvm_storage.LU):
+        name = disk.name
+    else:
+        return live_migration.Path(slot)
+    target = mapping.target_dev
+    address = None if target is None else target.lua
+    return live_migration.Path(slot, address or '', name or '')
 
 
 def _ports(vios: virtual_io_server.VIOS) -> Iterator[tuple[str, str]]:

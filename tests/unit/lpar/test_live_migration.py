@@ -120,6 +120,39 @@ class DescriptionTest(unittest.TestCase):
         )
 
 
+class PathsTest(unittest.TestCase):
+    def test_disk_that_is_not_where_it_was_has_both_places(self):
+        path = live_migration.Path
+        first, second = path(48, '0x81', 'root'), path(32, '0x81', 'root')
+        volume, medium = path(64, '0x81', 'u1'), path(60, '0x81')
+        before = [first, second, volume, medium]
+
+        def changed(*after):
+            return [*live_migration.changed_paths(before, after)]
+
+        self.assertEqual([], changed(path(60), volume, second, first))
+        both = 'virtual slot 32 (0x81), virtual slot 48 (0x81)'
+        for other, now in (
+            ([], 'virtual slot 48 (0x81)'),
+            (
+                [path(33, '0x81', 'root')],
+                'virtual slot 33 (0x81), virtual slot 48 (0x81)',
+            ),
+            (
+                [path(32, '0x82', 'root')],
+                'virtual slot 32 (0x82), virtual slot 48 (0x81)',
+            ),
+        ):
+            with self.subTest(now):
+                self.assertEqual(
+                    [('root', both, now)], changed(first, volume, *other)
+                )
+        self.assertEqual(
+            [('u1', 'virtual slot 64 (0x81)', 'nowhere')],
+            changed(first, second),
+        )
+
+
 class EndingTest(unittest.TestCase):
     @proofs.proves('operation.live-migrate')
     def test_only_what_both_hosts_show_decides(self):
