@@ -186,6 +186,26 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
         found = self.admin_api.get_server(server['id'])
         return found['OS-EXT-SRV-ATTR:host']
 
+    def bind_to_vlans(self, mac, **vlans):
+        """Have Neutron bind a port to a VLAN of its own on each host."""
+        bind = self.neutron.create_port_binding
+
+        def bind_to_vlan(port_id, body):
+            answer = bind(port_id, body)
+            binding = answer['binding']
+            if self.neutron._ports[port_id]['mac_address'] == mac:
+                vlan = vlans[binding['host']]
+                details = binding['vif_details'] | {'vlan': vlan}
+                # The dictionary that Nova's fixture keeps.
+                binding['vif_details'] = details
+            return answer
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.neutron, 'create_port_binding', bind_to_vlan
+            )
+        )
+
     def mark(self, server):
         """Return where a live migration moves a server, if Nova records it."""
         metadata = self.instance(server).system_metadata
@@ -262,17 +282,22 @@ class LiveMigrationsTest(LiveMigrationTestCase):
 
     @proofs.proves('operation.live-migrate')
     def story_server_moves_and_comes_back_with_all_it_has(self):
+        ports = [self.make_port() for _ in range(2)]
         server = self.boot_live(
             volumes=2,
             disk=1,
-            networks=[{'port': self.make_port()['id']} for _ in range(2)],
+            networks=[{'port': port['id']} for port in ports],
             request={'config_drive': True},
         )
         before = self.whole(server, 'host1')
         self.assertEqual(2, len(before[1]))
         self.assertEqual(2, len(before[2]))
+        # One network has another VLAN on the other host.
+        *rest, (stays, (mac, slot, vlan)), written = before
+        self.bind_to_vlans(mac, host1=vlan, host2=vlan + 1)
+        there = (*rest, [stays, (mac, slot, vlan + 1)], written)
         self.migrate_live(server, 'completed')
-        self.assert_at(server, 'host2', before)
+        self.assert_at(server, 'host2', there)
         self.assertNotIn(_MOVED, self.stdlog.logger.output)
         # To a host that an administrator names.
         with mock.patch.object(
