@@ -305,14 +305,16 @@ class Disks(Protocol):
         :param lpar_uuid: Upper-case PowerVM uuid.
         """
 
-    def insert(self, lpar_uuid: str) -> None:
+    def insert(self, lpar_uuid: str) -> bool:
         """Connect the config drive of an LPAR again, if there is one.
 
         It gets the address that it had.
 
         :param lpar_uuid: Upper-case PowerVM uuid; if no adapter was kept, a
             running LPAR needs RMC.
+        :returns: Whether there is one.
         """
+        return False
 
     def has_rescue(self, lpar_uuid: str) -> bool:
         """Return whether there is a rescue disk of an LPAR.

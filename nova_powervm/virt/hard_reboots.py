@@ -28,6 +28,7 @@ from nova_powervm.virt import instance_allocations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import live_config_drives
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import slot_records
@@ -106,7 +107,7 @@ class HardReboots:
         renewal.complete()
         if destination is not None:
             # The LPAR is here, perhaps as it has come back.
-            self._host.disks.insert(translation.lpar_of(instance))
+            live_config_drives.insert(self._host, instance, network_info)
             system_metadata.write_live_migration(instance, None)
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)

@@ -39,12 +39,10 @@ from typing import Any
 import nova.conf
 from nova import exception as nova_exception
 from nova.objects import migrate_data as nova_migrate_data
-from nova.virt import configdrive
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import live_migration
-from nova_powervm.lpar import management_adapter
 from nova_powervm.lpar import network_ports
 from nova_powervm.lpar import operations
 from nova_powervm.lpar import shared_ethernet
@@ -56,6 +54,7 @@ from nova_powervm.virt import errors
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import live_config_drives
 from nova_powervm.virt import live_volumes
 from nova_powervm.virt import port_records
 from nova_powervm.virt import system_metadata
@@ -342,7 +341,7 @@ class LiveMigrations:
         with _logged(instance, 'The record of the live migration stays'):
             system_metadata.write_live_migration(instance, None)
         with _logged(instance, 'The config drive is not connected'):
-            self._make_medium(instance, network_info, lpar_uuid)
+            live_config_drives.make(self._host, instance, network_info)
         volumes = instance_volumes.identify_all(block_device_info)
         with _logged(instance, 'The disks cannot be read back'):
             if volumes:
@@ -378,23 +377,6 @@ class LiveMigrations:
                 {'disk': disk, 'was': was, 'now': now},
                 instance=instance,
             )
-
-    def _make_medium(
-        self, instance: Any, network_info: Any, lpar_uuid: str
-    ) -> None:
-        if not configdrive.required_by(instance):
-            return
-        mac = management_adapter.port(lpar_uuid).mac
-        adapters = self._host.networks.adapters(lpar_uuid)
-        has_management = any(
-            management_adapter.is_adapter(adapter, lpar_uuid)
-            for adapter in adapters
-        )
-        iso = self._host.descriptions.askers(
-            instance, network_info
-        ).make_config_drive((), mac if has_management else None)
-        medium = self._host.disks.make_medium(lpar_uuid, iso)
-        self._host.disks.attach(lpar_uuid, [medium])
 
     def take_back(self, instance: Any) -> None:
         """Remove from this host what it had prepared for an LPAR."""

@@ -40,6 +40,7 @@ from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import live_config_drives
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
@@ -51,6 +52,17 @@ LOG = logging.getLogger(__name__)
 #: others, Cinder may have failed while Nova took back what it had recorded
 #: (``_rollback_volume_bdms`` only warns of that).
 _COMPLETED = 'completed'
+#: What to read of an instance: Nova makes config drives of what was read.
+_READ = (
+    'system_metadata',
+    'metadata',
+    'flavor',
+    'info_cache',
+    'keypairs',
+    'device_metadata',
+    'security_groups',
+    'ec2_ids',
+)
 
 
 class LiveVolumes:
@@ -148,7 +160,7 @@ class LiveVolumes:
         """Return whether there is nothing left to do."""
         context = nova_context.get_admin_context()
         instance = objects.Instance.get_by_uuid(
-            context, uuid, expected_attrs=['system_metadata']
+            context, uuid, expected_attrs=_READ
         )
         is_recorded_here = instance.host == self._host.nodename
         if is_recorded_here and instance.task_state is not None:
@@ -173,7 +185,9 @@ class LiveVolumes:
             return False
         if marked:
             # Its config drive was disconnected for the migration.
-            self._host.disks.insert(translation.lpar_of(instance))
+            live_config_drives.insert(
+                self._host, instance, instance.get_network_info()
+            )
         # After an unknown end, PowerVM may still begin to move it: the next
         # hard reboot removes the mark.
         if not marked or instance.vm_state != vm_states.ERROR:

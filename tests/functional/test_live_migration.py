@@ -35,6 +35,7 @@ from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
 from nova_powervm.lpar import live_migration
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import live_migration as jobs
 from nova_powervm.virt import live_migrations
 from nova_powervm.virt import lpar_locations
@@ -765,16 +766,20 @@ class UnsettledTest(UnsettledTestCase):
         assert_safe()
         # The reboot has had Cinder unmap the volume from this host.
         self._run_periodics()
+        # Killed a little later, the source would have deleted this.
+        disks = self.driver_of('host1').services.host.disks
+        disks.remove_stems([storage.stem(self.lpar_uuid(server))])
+        self.assertEqual([], self.media())
         self.bring_back(server)
         self.assertEqual(self.unloaded(before), self.whole(server, 'host1'))
         self._run_periodics()
         self.assertEqual(before, self.whole(server, 'host1'))
+        (medium,) = self.media()
+        self.assertIn(server['id'].encode(), self.contents(medium))
         self.reboot_hard(server)
         self.assert_right(server, before)
         # A reboot that comes before the cycle gives it its config drive, too.
-        self.driver_of('host1').services.host.disks.eject(
-            self.lpar_uuid(server)
-        )
+        disks.eject(self.lpar_uuid(server))
         system_metadata.write_live_migration(self.instance(server), 'host2')
         self.reboot_hard(server)
         self.assert_right(server, before)

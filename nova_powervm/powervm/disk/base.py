@@ -92,7 +92,8 @@ class DiskDriver(drivers.Disks):
     def eject(self, lpar_uuid: str) -> None:
         """Do nothing: there is no config drive."""
 
-    insert = eject
+    def insert(self, lpar_uuid: str) -> bool:
+        return False
 
     def make_medium(
         self, lpar_uuid: str, iso: bytes, *, rescue: bool = False
@@ -272,7 +273,7 @@ class MappedDisks(DiskDriver):
         self.mappings.unload(lpar_uuid, storage.config_drive_name(lpar_uuid))
 
     @rest_errors.retried
-    def insert(self, lpar_uuid: str) -> None:
+    def insert(self, lpar_uuid: str) -> bool:
         medium = storage.config_drive_name(lpar_uuid)
         for number, server in enumerate(self.servers):
             found = [
@@ -282,6 +283,8 @@ class MappedDisks(DiskDriver):
             ]
             if found:
                 self.mappings.attach(server, lpar_uuid, found, number)
+                return True
+        return False
 
     @rest_errors.retried
     def has_rescue(self, lpar_uuid: str) -> bool:

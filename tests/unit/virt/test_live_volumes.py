@@ -67,6 +67,7 @@ class LiveVolumesTest(test.NoDBTestCase):
             host='host1',
             task_state=None,
             vm_state='active',
+            info_cache=None,
             system_metadata={},
         )
         self.flags(auth_type='password', group='cinder')
