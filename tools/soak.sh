@@ -99,11 +99,11 @@ soak_all-volume-moves() { # hours: disturbs each request of these moves
 soak_all-volume-move-kills() { # hours: kills nova-compute at each of them
     NOVA_POWERVM_TEST_KILLS=1 in_all_cases tests.soak.volume_move_sweep
 }
-soak_live-migrations() { # 3 min: disturbs some requests of a live migration, or kills there
+soak_live-migrations() { # 3 min: disturbs live migrations, also by kills, aborts, power losses
     test_round tests.soak.live_migration_sweep
 }
-soak_all-live-migrations() { # 20 min: disturbs each of these requests, or kills there
-    NOVA_POWERVM_TEST_ALL_REQUESTS=1 test_round tests.soak.live_migration_sweep
+soak_all-live-migrations() { # hours: does that at each request of both hosts, and each step
+    in_all_cases tests.soak.live_migration_sweep
 }
 soak_pool-kills() { # 10 min: kills nova-computes of a cloud at some requests
     "$VENV/bin/python" -m tests.cloud.pool_kills --seed "$seed" --cases 20

@@ -222,8 +222,11 @@ class LiveMigrations(Protocol):
     def abort(self, uuid: str) -> None:
         """Have the host end the migration of an LPAR, which stays."""
 
-    def recover(self, uuid: str) -> None:
-        """Have the host clean up after a migration that failed."""
+    def recover(self, uuid: str, *, force: bool = False) -> None:
+        """Have the host clean up after a migration that failed.
+
+        :param force: Whether to do that without the other host.
+        """
 
 
 class Records(Protocol):

@@ -185,11 +185,11 @@ class RestLiveMigrations(interfaces.LiveMigrations):
         with rest_errors.translated(f'aborting the migration of LPAR {uuid}'):
             migration.migrate_abort(self._read(uuid))
 
-    def recover(self, uuid: str) -> None:
+    def recover(self, uuid: str, *, force: bool = False) -> None:
         """Run the job ``MigrateRecover``, which may find that it cannot."""
         action = f'recovering LPAR {uuid} from a live migration'
         with rest_errors.translated(action):
-            migration.migrate_recover(self._read(uuid))
+            migration.migrate_recover(self._read(uuid), force=force)
 
     def _read(self, uuid: str) -> Any:
         try:

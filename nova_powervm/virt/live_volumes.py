@@ -35,12 +35,14 @@ from nova.volume import cinder
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import volumes
 from nova_powervm.virt import host_operations
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import live_config_drives
+from nova_powervm.virt import lpar_locations
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import system_metadata
 from nova_powervm.virt import translation
@@ -170,7 +172,7 @@ class LiveVolumes:
         destination = marked or _last_destination(instance)
         if not is_recorded_here or destination is None:
             return True
-        sight = self._host.locations.here(translation.lpar_of(instance))
+        sight = self._recovered(context, instance, destination)
         if sight is not None and not sight.is_settled:
             return False
         has_left = sight is None
@@ -195,6 +197,23 @@ class LiveVolumes:
             if marked:
                 system_metadata.write_live_migration(instance, None)
         return True
+
+    def _recovered(
+        self, context: Any, instance: Any, destination: str
+    ) -> live_migration.Sight | None:
+        """Look for an LPAR, after its host has cleaned up.
+
+        A host cannot do that while the other one has no power, unless an
+        administrator says that it is lost.
+        """
+        lpar_uuid = translation.lpar_of(instance)
+        sight = self._host.locations.here(lpar_uuid)
+        if sight is None or not sight.is_to_recover:
+            return sight
+        self._host.live_migrations.recover(
+            lpar_uuid, force=lpar_locations.is_gone(context, destination)
+        )
+        return self._host.locations.here(lpar_uuid)
 
     def _settle_volumes(
         self, context: Any, instance: Any, *, has_left: bool

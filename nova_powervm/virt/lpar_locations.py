@@ -118,7 +118,11 @@ class LparLocations:
         if sight is not None and not sight.is_settled:
             raise exception.LparElsewhere(
                 state=sight.state,
-                reason='it is being migrated live. Wait for the end, or abort '
+                reason='its live migration has failed, and the host cannot '
+                'clean up while the other one is down. nova-compute has it '
+                'try again every minute'
+                if sight.is_to_recover
+                else 'it is being migrated live. Wait for the end, or abort '
                 'the migration',
             )
         if sight is not None and instance.host != self._nodename:
@@ -132,7 +136,7 @@ class LparLocations:
 
     def _check_there(self, instance: Any, host: str) -> None:
         context = nova_context.get_admin_context()
-        if _is_gone(context, host):
+        if is_gone(context, host):
             LOG.warning(
                 'A live migration may have moved the server to host %(host)s, '
                 'which an administrator has declared to be down. The server '
@@ -154,7 +158,7 @@ class LparLocations:
             )
 
 
-def _is_gone(context: Any, host: str) -> bool:
+def is_gone(context: Any, host: str) -> bool:
     """Return whether an administrator says that a host runs no servers.
 
     Nova evacuates servers on the same word. It deletes the service of a host

@@ -21,13 +21,17 @@ import threading
 import time
 
 import fixtures
+import oslo_messaging
 from nova import objects
 from nova.compute import manager
 from nova.scheduler.client import report
+from oslo_messaging.rpc import dispatcher
 from pypowervm import adapter
 
 #: How many methods of nova-compute a thread is in, by its ident.
 _depths = collections.Counter()
+#: The host of the nova-compute that a thread works for, or has worked for.
+_hosts = {}
 
 
 class Killed(BaseException):
@@ -60,6 +64,16 @@ class Threads(fixtures.Fixture):
         """End the current thread."""
         self._killed.add(threading.get_ident())
         raise Killed
+
+    def kill_all(self, host):
+        """End all threads of the nova-compute of a host.
+
+        This thread ends now if it is one of them, others when they write.
+        """
+        own = {one for one in _busy_threads() if _hosts[one] == host}
+        self._killed |= own
+        if threading.get_ident() in own:
+            raise Killed
 
     @contextlib.contextmanager
     def killed(self, owner, name, after=None, when=lambda: True):
@@ -137,6 +151,7 @@ def _counted(method):
     @functools.wraps(method)
     def counted(*args, **kwargs):
         ident = threading.get_ident()
+        _hosts[ident] = args[0].host
         _depths[ident] += 1
         try:
             return method(*args, **kwargs)
@@ -147,6 +162,38 @@ def _counted(method):
 
 
 _count_steps()
+
+
+class SilentServices(fixtures.Fixture):
+    """Has calls time out at once that a killed nova-compute cannot answer.
+
+    Nova would wait for half an hour, as its driver for tests has no
+    heartbeats.
+
+    :ivar hosts: Hosts that no nova-compute runs on.
+    """
+
+    def _setUp(self):
+        self.hosts = set()
+        self._dispatch = dispatcher.RPCDispatcher.dispatch
+
+        def dispatch(*args):
+            return self._answer(*args)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                dispatcher.RPCDispatcher, 'dispatch', new=dispatch
+            )
+        )
+
+    def _answer(self, receiver, message):
+        names = {getattr(one, 'host', '') for one in receiver.endpoints}
+        try:
+            if self.hosts.isdisjoint(names):
+                return self._dispatch(receiver, message)
+        except Killed:
+            pass
+        raise oslo_messaging.MessagingTimeout('nova-compute was killed')
 
 
 class RequestKills(fixtures.Fixture):

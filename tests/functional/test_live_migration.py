@@ -225,6 +225,11 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
             self.bytes_of(server, host),
         )
 
+    def vlans(self, host):
+        """Return the tagged VLANs of the bridge of a host."""
+        (bridge,) = self.host_state(host)['network_bridges']
+        return bridge['vlans']
+
     def attachments(self, server):
         """Return the ids of the attachments that Nova records, and Cinder."""
         disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
@@ -501,6 +506,19 @@ class UnsettledTestCase(LiveMigrationTestCase):
     def setUp(self):
         super().setUp()
         self.threads = self.useFixture(killed_threads.Threads())
+        self.silent = self.useFixture(killed_threads.SilentServices())
+
+    def lose(self, host):
+        """Take the power from a host, and so from its nova-compute."""
+        self.control(host).power_off_system()
+        self.silent.hosts.add(host)
+        self.threads.kill_all(host)
+
+    def regain(self, host):
+        """Give a host its power, and start its nova-compute."""
+        self.control(host).power_on_system()
+        self.silent.hosts.discard(host)
+        self.restart_host(host)
 
     def kill_in(self, server, owner, name, **options):
         """Kill nova-compute in a live migration, and start it again."""
@@ -681,6 +699,50 @@ class UnsettledTest(UnsettledTestCase):
         self.assertEqual('host1', self.host_of(server))
         self.assertEqual(before, self.whole(server, 'host1'))
         self.assertEqual({'host1'}, self.bound(server))
+
+    @proofs.proves('operation.live-migrate')
+    def story_destination_that_loses_its_power_costs_no_server(self):
+        server = self.boot_live(volumes=1)
+        before = self.whole(server, 'host1')
+        control = self.control()
+        control.set_job_mode('manual', 'Migrate')
+
+        def lose_while_it_moves():
+            self.ask_to_migrate(server)
+            self.await_found(self.jobs, 'there is no job')
+            for _ in range(2):
+                control.advance_jobs()
+            self.lose('host2')
+            self._wait_for_server_parameter(
+                server,
+                {'OS-EXT-STS:task_state': None, 'status': 'ERROR'},
+                wait_for_fault_key=False,
+            )
+            self.assertEqual('running', self.lpar(server).state)
+            self._run_periodics()
+            self.reboot_hard(server)
+            self.assertIn('cannot clean up', self.logged())
+
+        lose_while_it_moves()
+        self.regain('host2')
+        self._run_periodics()
+        self.reboot_hard(server)
+        self.assert_right(server, before)
+
+        # An administrator says that it will not come back.
+        control.set_partition(self.name(server), rmc_state='active')
+        lose_while_it_moves()
+        self.down('host2', is_down=True)
+        self._run_periodics()
+        self.reboot_hard(server)
+        self.assertEqual(before, self.whole(server, 'host1'))
+        self.down('host2', is_down=False)
+        self.regain('host2')
+        # It does not know that.
+        jobs_there = self.driver_of('host2').services.host.live_migrations
+        jobs_there.recover(self.lpar_uuid(server))
+        self.assert_right(server, before)
+        control.set_job_mode('immediate', 'Migrate')
 
     @proofs.proves('operation.live-migrate')
     def story_job_without_an_answer_may_still_begin(self):

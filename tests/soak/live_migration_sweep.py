@@ -10,169 +10,381 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Kills nova-compute at requests and steps of live migrations.
+"""Disturbs live migrations, at each request of both hosts and each step.
 
-Or has a request get no answer. After both services have started again, just
-one host has the LPAR, which runs there with its volumes. If Nova records
-another host, it is moved back as the page says. Then a hard reboot leaves the
-server as it was, and Cinder has just the attachments that Nova records.
+A request meets a fault, nova-compute is killed there, the migration is
+aborted, or a host loses its power. Then the services that have ended start
+again, and whatever the page on stuck servers says is done: just one host has
+the LPAR, Nova records that one, and its volumes, ports, disks, allocations and
+attachments are those that it had before.
 
-The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set. Otherwise a
-sample runs, which ``NOVA_POWERVM_TEST_SEED`` chooses.
+For the environment see :mod:`tests.soak.move_sweep`.
 """
 
 import contextlib
+import functools
+import itertools
 import os
 import random
 import threading
-from unittest import mock
 
+import fixtures
 from nova.compute import manager
 from nova.compute import rpcapi
 from nova.network import neutron
-from pypowervm import adapter
-from pypowervm import exceptions as pvm
+from nova.tests.functional.api import client
+from pypowervm.tasks import hdisk
+from pypowervm.wrappers import job
 
+from emulator.tests import base as emulator_base
 from nova_powervm.virt import live_migrations
+from tests.functional import killed_threads
 from tests.functional import test_live_migration
 from tests.soak import SEED
+from tests.soak import request_faults
 
 _MIGRATIONS = live_migrations.LiveMigrations
 _MANAGER = manager.ComputeManager
-#: The requests of the source for a migration that ends well, and whether they
-#: are carried out.
-_REQUESTS = [(number, after) for number in range(48) for after in (0, 1)]
-#: Steps of Nova and of the driver while a server arrives, and while it stays.
-_ARRIVING = (
-    (_MANAGER, '_post_live_migration'),
-    (neutron.API, 'migrate_instance_start'),
-    (_MIGRATIONS, 'disconnect'),
-    (_MANAGER, '_post_live_migration_remove_source_vol_connections'),
-    (_MIGRATIONS, 'leave'),
-    (rpcapi.ComputeAPI, 'post_live_migration_at_destination'),
-    (_MANAGER, '_delete_allocation_after_move'),
+_PART, _PARTS = map(
+    int, os.environ.get('NOVA_POWERVM_TEST_PART', '0/1').split('/')
 )
-_STAYING = (
-    (_MANAGER, '_rollback_live_migration'),
-    (_MIGRATIONS, 'stay'),
-    (_MANAGER, '_remove_remote_volume_connections'),
-    (_MANAGER, '_rollback_volume_bdms'),
-    (rpcapi.ComputeAPI, 'rollback_live_migration_at_destination'),
-    (_MIGRATIONS, 'take_back'),
-)
+_SOURCE, _DESTINATION = _HOSTS = 'host1', 'host2'
+#: How a migration ends, if nothing disturbs it.
+_ENDINGS = _ARRIVES, _STAYS = 'arrives', 'stays'
+_ABORTED = 'aborted'
+#: Steps of Nova and of the driver, by the ending and the host.
+_STEPS = {
+    (_ARRIVES, _SOURCE): (
+        (_MIGRATIONS, 'check_source'),
+        (_MIGRATIONS, '_move'),
+        (_MIGRATIONS, '_ending'),
+        (_MANAGER, '_post_live_migration'),
+        (neutron.API, 'migrate_instance_start'),
+        (_MIGRATIONS, 'disconnect'),
+        (_MANAGER, '_post_live_migration_remove_source_vol_connections'),
+        (_MIGRATIONS, 'leave'),
+        (rpcapi.ComputeAPI, 'post_live_migration_at_destination'),
+        (_MANAGER, '_delete_allocation_after_move'),
+    ),
+    (_ARRIVES, _DESTINATION): (
+        (_MIGRATIONS, 'check_destination'),
+        (_MANAGER, '_do_pre_live_migration'),
+        (_MIGRATIONS, 'prepare'),
+        (_MANAGER, '_do_post_live_migration_at_destination'),
+        (neutron.API, 'migrate_instance_finish'),
+        (_MIGRATIONS, 'finish'),
+    ),
+    (_STAYS, _SOURCE): (
+        (_MANAGER, '_rollback_live_migration'),
+        (_MIGRATIONS, 'stay'),
+        (_MANAGER, '_remove_remote_volume_connections'),
+        (_MANAGER, '_rollback_volume_bdms'),
+        (rpcapi.ComputeAPI, 'rollback_live_migration_at_destination'),
+    ),
+    (_STAYS, _DESTINATION): (
+        (_MANAGER, '_remove_volume_connection'),
+        (_MANAGER, '_do_rollback_live_migration_at_destination'),
+        (_MIGRATIONS, 'take_back'),
+    ),
+}
+#: Stages of PowerVM's job: how often it has advanced. In the last one, both
+#: hosts have the LPAR, and its guest runs on the destination.
+_SWITCHED = 3
+_STAGES = 0, 1, 2, _SWITCHED
 
 
 def sample(cases, size):
-    """Return some of the cases, or all."""
+    """Return some of the cases, or all of them or of a part."""
     cases = [*cases]
-    if os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'):
-        return cases
+    if request_faults.ALL:
+        return cases[_PART::_PARTS]
     return random.Random(SEED).sample(cases, size)  # noqa: S311
 
 
-def lose():
-    """Lose the answer to a request."""
-    raise pvm.ConnectionError('a test has lost the answer')
-
-
 class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
-    """One server at a time, with a volume and a config drive."""
+    """One server at a time, with a volume, a port and a config drive."""
 
-    def test_server_is_whole_after_a_kill_at_a_request(self):
-        for number, is_after in sample(_REQUESTS, 8):
-            with self.case('kill', number, is_after) as server:
-                self.disturb(server, number, is_after, self.threads.kill)
+    def setUp(self):
+        super().setUp()
+        request_faults.keep_log_short(self)
+        self.kills = self.useFixture(
+            killed_threads.RequestKills(
+                self.threads, request_faults.NOT_COUNTED.pattern
+            )
+        )
 
-    def test_server_is_whole_after_a_request_without_an_answer(self):
-        for number, is_after in sample(_REQUESTS, 8):
-            with self.case('lost', number, is_after) as server:
-                self.disturb(server, number, is_after, lose)
+    def test_server_is_whole_after_a_fault_at_a_request(self):
+        cases = [
+            (ending, host, *case)
+            for ending in _ENDINGS
+            for host, requests in self.requests(ending).items()
+            for case in (
+                *request_faults.cases(requests),
+                *request_faults.kills(requests),
+                *((n, one, _ABORTED) for n, one in enumerate(requests, 1)),
+            )
+        ]
+        for ending, host, *case in sample(cases, 16):
+            with self.case(ending, host, *case) as server:
+                self.arm(server, host, *case)
+                self.migrate_to_end(server, ending)
 
     def test_server_is_whole_after_a_kill_at_a_step(self):
-        for owner, name in sample(_ARRIVING, 3):
-            with self.case(name) as server, self.threads.killed(owner, name):
-                self.ask_to_migrate(server)
-        for owner, name in sample(_STAYING, 3):
-            with self.case(name) as server, self.threads.killed(owner, name):
-                self.control().plan_job('Migrate', 'HSCL0000 no way')
-                self.ask_to_migrate(server)
+        cases = [
+            (*where, *step)
+            for where, steps in _STEPS.items()
+            for step in steps
+        ]
+        for ending, host, owner, name in sample(cases, 5):
+            with (
+                self.case(ending, host, name) as server,
+                self.threads.killed(
+                    owner, name, when=functools.partial(self.note, host)
+                ),
+            ):
+                self.migrate_to_end(server, ending)
+
+    def test_server_is_whole_after_a_host_without_power(self):
+        steps = [
+            (*where, *step)
+            for where, steps in _STEPS.items()
+            for step in steps
+        ]
+        stages = [(_ARRIVES, _SOURCE, job.Job, stage) for stage in _STAGES]
+        for (ending, where, owner, step), host in sample(
+            itertools.product(stages + steps, _HOSTS), 8
+        ):
+            with self.case(ending, where, step, host, 'off') as server:
+                lose = functools.partial(self.lose, host)
+                if owner is job.Job:
+                    self.migrate_to_end(server, ending, step, lose)
+                else:
+                    self.lose_in(server, ending, owner, step, lose)
+
+    # Faults
+
+    def requests(self, ending):
+        """Return the requests of a migration, by host."""
+        with self.case(ending, 'undisturbed') as server:
+            for host in _HOSTS:
+                self.control(host).clear_journal()
+            self.migrate_to_end(server, ending)
+            return {
+                host: request_faults.counted(self.control(host))
+                for host in _HOSTS
+            }
+        return self.fail('a migration has failed without a fault')
+
+    def arm(self, server, host, number, _, fault):
+        """Have a request of a host meet a fault."""
+        act = None
+        if fault == _ABORTED:
+            act = functools.partial(self.abort, server)
+        elif fault not in request_faults.KILLS:
+            self.control(host).add_fault(
+                match=request_faults.COUNTED,
+                nth=number,
+                **request_faults.FAULTS[fault],
+            )
+            return
+        else:
+            act = functools.partial(self.kill, host)
+        self.kills.arm(
+            self.hosts[host].emulator.url,
+            number,
+            after=fault == request_faults.KILLS[1],
+            act=act,
+        )
+
+    def kill(self, host):
+        """Kill a nova-compute in the thread that sends a request."""
+        self.note(host)
+        self.threads.kill()
+
+    def note(self, host):
+        """Note that a nova-compute ends."""
+        self._ended.add(host)
+        return True
+
+    def abort(self, server):
+        """Have Nova abort a migration, and wait until it has tried that."""
+        tried = threading.Event()
+        abort = _MANAGER.live_migration_abort
+
+        def abort_noted(*args):
+            try:
+                return abort(*args)
+            finally:
+                tried.set()
+
+        number = self.migration(server)['id']
+        with (
+            fixtures.MockPatchObject(
+                _MANAGER, 'live_migration_abort', abort_noted
+            ),
+            # Nova refuses it before the migration has begun.
+            contextlib.suppress(client.OpenStackApiException),
+        ):
+            self.admin_api.api_delete(
+                f'/servers/{server["id"]}/migrations/{number}'
+            )
+            # It may need what this thread has.
+            tried.wait(2)
+
+    def lose(self, host):
+        """Take the power from a host, and note that."""
+        self._off.add(host)
+        self._ended.add(host)
+        super().lose(host)
+
+    def lose_in(self, server, ending, owner, name, lose):
+        """Take the power from a host at a step of a migration."""
+        original, reached = getattr(owner, name), threading.Event()
+
+        def lose_first(*args, **options):
+            if not reached.is_set():
+                reached.set()
+                lose()
+            return original(*args, **options)
+
+        with fixtures.MockPatchObject(owner, name, new=lose_first):
+            self.migrate_to_end(server, ending)
+        self.assertTrue(reached.is_set())
+
+    # The migration
 
     @contextlib.contextmanager
     def case(self, *what):
         """Begin with a server, and verify at the end that it is whole."""
-        case = f'{what} (seed {SEED})'
-        with self.subTest(case):
-            server = self.boot_live(volumes=1, request={'config_drive': True})
-            before = self.whole(server, 'host1')
-            yield server
-            if what[0] == 'lost':
-                # Nothing starts anew.
-                self._wait_for_server_parameter(
-                    server, {'OS-EXT-STS:task_state': None}
-                )
-                self._run_periodics()
-            for host in ('host1', 'host2'):
-                self.restart_host(host)
-            self._wait_for_server_parameter(
-                server, {'OS-EXT-STS:task_state': None}
+        self._ended, self._off = set(), set()
+        with self.subTest(f'{what} (seed {SEED})'):
+            server = self.boot_live(
+                volumes=1,
+                networks=[{'port': self.make_port()['id']}],
+                request={'config_drive': True},
             )
-            self.assert_whole_once(server, before)
+            before = self.whole(server, _SOURCE)
+            self.control().set_job_mode('manual', 'Migrate')
+            yield server
+            self.go_on(server)
+            self.assert_whole_again(server, before)
             self._delete_server(self.api.get_server(server['id']))
+        # What a failed case has left.
+        self.forget()
+        self.cinder.volume_to_attachment.clear()
+        for host in _HOSTS:
+            self.remove_disks(host)
 
-    def disturb(self, server, number, is_after, fault):
-        """Migrate a server, with a fault at one request of the source.
+    def migrate_to_end(self, server, ending, stage=None, act=None):
+        """Migrate a server, and wait until nobody does anything.
 
-        :param is_after: Whether the request is carried out.
-        :param fault: Raises an error.
+        :param act: Called in a stage of the job, by the thread that waits.
         """
-        request, migrate = adapter.Session.request, _MIGRATIONS.migrate
-        own, sent, ended = set(), [], threading.Event()
+        monitor = job.Job._monitor_job
 
-        def migrate_noted(*args):
-            own.add(threading.get_ident())
-            try:
-                return migrate(*args)
-            finally:
-                own.clear()
-                ended.set()
+        def monitor_job(*args, **options):
+            if self.jobs() and act:
+                self.go_to(stage)
+                act()
+            self.end_jobs(ending)
+            return monitor(*args, **options)
 
-        def request_or_fail(*args, **options):
-            if threading.get_ident() in own:
-                sent.append(args)
-                if len(sent) == number + 1:
-                    if is_after:
-                        request(*args, **options)
-                    fault()
-            return request(*args, **options)
-
-        with (
-            mock.patch.object(adapter.Session, 'request', request_or_fail),
-            mock.patch.object(_MIGRATIONS, 'migrate', migrate_noted),
+        with fixtures.MockPatchObject(
+            job.Job, '_monitor_job', new=monitor_job
         ):
             self.ask_to_migrate(server)
-            self.assertTrue(ended.wait(60))
-            self.threads.revive()
+            self.await_rest(server)
+        if not self._off:
+            # PowerVM goes on by itself.
+            self.end_jobs(ending)
 
-    def assert_whole_once(self, server, before):
-        """Verify that a server is on one host, and bring it home."""
-        lpars = [self.lpar(server, host) for host in ('host1', 'host2')]
-        states = [lpar.state for lpar in lpars if lpar]
-        self.assertEqual(['running'], states)
-        (volumes, disks, ports, written), there = before, lpars[1] is not None
-        host = 'host2' if there else 'host1'
-        self.assertEqual(volumes, self.connected(server, host))
-        self.assertEqual(written, self.bytes_of(server, host))
-        if self.host_of(server) == 'host2':
-            self.assertTrue(there)
-            self.assertEqual(ports, self.ports_of(server, host))
-            return
-        if there:
+    def go_to(self, stage):
+        """Have PowerVM's job come to a stage."""
+        if stage == _SWITCHED:
+            self.control().plan_job('Migrate', 'lost', state='not activated')
+            self.control().advance_jobs(to_end=True)
+        else:
+            for _ in range(stage):
+                self.control().advance_jobs()
+
+    def end_jobs(self, ending):
+        """Have PowerVM's job end."""
+        if self.jobs() and ending == _STAYS:
+            # Both hosts have the LPAR until it is recovered.
+            self.control().plan_job('Migrate', 'HSCL0000', state='running')
+        self.control().advance_jobs(to_end=True)
+
+    def await_rest(self, server):
+        """Wait until the task is over, or nobody is left to end it."""
+        quiet = itertools.count()
+
+        def is_at_rest():
+            if not self._states(server['id']).task_state:
+                return True
+            return self._ended and next(quiet) > 10
+
+        self.await_found(is_at_rest, 'the migration has no end')
+
+    def go_on(self, server):
+        """Start what has ended."""
+        self.threads.revive()
+        self.kills.disarm()
+        for host in _HOSTS:
+            self.control(host).clear_faults()
+        for host in sorted(self._off):
+            self.regain(host)
+        for host in sorted(self._ended - self._off):
+            self.restart_host(host)
+        self.control().set_job_mode('immediate', 'Migrate')
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+
+    # What is left
+
+    def assert_whole_again(self, server, before):
+        """Do what the page says; verify that this makes a server whole."""
+        for _ in range(2):
             self._run_periodics()
+        (host,) = (one for one in _HOSTS if self.lpar(server, one))
+        recorded = self.host_of(server)
+        if host != recorded:
+            self.assertEqual(_SOURCE, recorded)
+            self.start_there(server)
             self.bring_back(server)
             self._run_periodics()
         self.reboot_hard(server)
-        self.assert_recorded(server)
-        found = self.whole(server, 'host1')
-        self.assertEqual((volumes, *before[2:]), (found[0], *found[2:]))
-        # The source may have deleted the config drive.
-        self.assertLessEqual(found[1], disks)
+        self._run_periodics()
+        self.release_allocations(server)
+        (other,) = {*_HOSTS} - {recorded}
+        self.remove_disks(other)
+        self.assertEqual([], self.vlans(other))
+        found = self.whole(server, recorded)
+        # A config drive may be lost with the step that connects it.
+        self.assertLessEqual(found[1], before[1])
+        self.assert_at(server, recorded, (before[0], found[1], *before[2:]))
+
+    def remove_disks(self, host):
+        """Remove the disks of a host that nothing uses any more."""
+        adapter = emulator_base.adapter_for(self.hosts[host].emulator)
+        found, own = self.host_state(host), self.array_disks(host)
+        for server in found['partitions']:
+            for disk in server.get('physical_volumes', ()):
+                if disk['available'] and disk['name'] in own:
+                    hdisk.remove_hdisk(
+                        adapter, found['name'], disk['name'], server['uuid']
+                    )
+
+    def start_there(self, server):
+        """Start the LPAR on the destination, if it has lost its power."""
+        if _DESTINATION in self._off:
+            self.control(_DESTINATION).set_partition(
+                self.name(server), state='running', rmc_state='active'
+            )
+
+    def release_allocations(self, server):
+        """Delete what migrations hold that have not ended orderly."""
+        for migration in self.migrations(server):
+            if self._get_allocations_by_server_uuid(migration['uuid']):
+                self.assertNotEqual('completed', migration['status'])
+                self.placement.delete(f'/allocations/{migration["uuid"]}')

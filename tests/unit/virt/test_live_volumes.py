@@ -23,6 +23,7 @@ from nova_powervm.lpar import live_migration
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_volumes
 from nova_powervm.virt import live_volumes
+from nova_powervm.virt import lpar_locations
 from nova_powervm.virt import record_changes
 from nova_powervm.virt import system_metadata
 
@@ -212,3 +213,20 @@ class LiveVolumesTest(test.NoDBTestCase):
         self.assertEqual('', live_volumes.LiveVolumes.obstacle())
         self.flags(auth_type=None, group='cinder')
         self.assertIn('[cinder]', live_volumes.LiveVolumes.obstacle())
+
+    def test_host_cleans_up_without_one_that_is_lost(self):
+        failed = live_migration.Sight('running', 'Migration_Failed')
+        self.instance.system_metadata = {
+            system_metadata.LIVE_MIGRATION.name: 'host2'
+        }
+        is_gone = self.patch(lpar_locations, 'is_gone')
+        for is_lost in (False, True):
+            is_gone.return_value = is_lost
+            self.host.locations.here.side_effect = [failed, RUNNING]
+            self.put_right(ours=paths(OWN))
+            self.host.live_migrations.recover.assert_called_once_with(
+                mock.ANY, force=is_lost
+            )
+            self.host.live_migrations.recover.reset_mock()
+            self.volumes.note(uuids.instance)
+        self.recorded.assert_called_once()
