@@ -225,11 +225,6 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
             self.bytes_of(server, host),
         )
 
-    def vlans(self, host):
-        """Return the tagged VLANs of the bridge of a host."""
-        (bridge,) = self.host_state(host)['network_bridges']
-        return bridge['vlans']
-
     def attachments(self, server):
         """Return the ids of the attachments that Nova records, and Cinder."""
         disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
