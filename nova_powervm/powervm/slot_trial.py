@@ -176,8 +176,7 @@ class SlotTrial(trial.Trial):
         try:
             return trial.refusal(lambda: made.append(self.create(spec)))
         finally:
-            for uuid in made:
-                self.partitions.delete(uuid)
+            self.delete_own(made)
 
     def give_twice(self) -> int | None:
         """Name the slot twice in the document of the LPAR."""

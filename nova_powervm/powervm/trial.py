@@ -23,6 +23,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -370,12 +371,17 @@ class Trial:
     # What is done
 
     def make(self) -> partition.Partition:
-        """Make the LPAR, and read it."""
+        """Make the LPAR, and read it.
+
+        :returns: What is at the uuid that the host has answered. With another
+            name it may be somebody's, and is not touched.
+        """
         uuid_ = self.create(self.spec)
         found = self.partitions.find(uuid_)
         if found is None:
             raise exception.PartitionNotFound(uuid=uuid_)
-        self.lpar = found
+        if found.name == self.names.lpar:
+            self.lpar = found
         return found
 
     def create(self, spec: partition.PartitionSpec) -> str:
@@ -478,12 +484,18 @@ class Trial:
         return self._free_gb - float(self.groups.read().available_size)
 
     def write_outdated_group(self) -> int | None:
-        """Enlarge the disk by a document that is outdated."""
-        first, second = (self._fresh_group() for _ in range(2))
-        for group in (first, second):
-            self._enlarge(group, _BETWEEN_GB)
+        """Enlarge the disk by a document with an outdated ETag.
+
+        Only its ETag is outdated: a host that takes it would delete the disks
+        of others that an outdated document does not have.
+        """
+        first = self._fresh_group()
+        self._enlarge(first, _BETWEEN_GB)
         with rest_errors.translated('enlarging the disk'):
             first.update()
+        second = pvm_storage.VG.wrap(
+            self._fresh_group().entry, etag=first.etag
+        )
         return refusal(second.update)
 
     def _enlarge(self, group: Any, size_gb: float) -> bool:
@@ -584,13 +596,26 @@ class Trial:
 
     def start(self) -> str:
         """Start the LPAR as the driver does; return its state."""
-        self.partitions.power_on(self.read())
+        self.partitions.power_on(self._read_bootable())
         return self.state()
 
     def restart(self) -> str:
         """Restart the LPAR at once; return its state."""
-        self.partitions.restart(self.read(), hard=True)
+        self.partitions.restart(self._read_bootable(), hard=True)
         return self.state()
+
+    def _read_bootable(self) -> partition.Partition:
+        """Read the LPAR before it boots, which it must not with a slot.
+
+        Another run of this command may have given it one.
+        """
+        lpar = self.read()
+        if lpar.slots:
+            raise exception.ConfigurationError(
+                reason=f'LPAR {lpar.name} has got a physical slot, and is not '
+                'started with it'
+            )
+        return lpar
 
     def stop(self, *, hard: bool) -> str:
         """Stop the LPAR; return its state."""
@@ -669,17 +694,21 @@ class Trial:
     def remove_lpar(self) -> None:
         """Stop and delete the LPAR, if it is this command's."""
         self._stop_own()
-        for lpar in self._own():
+        self.delete_own(self._own_uuids())
+
+    def delete_own(self, uuids: Collection[str]) -> None:
+        """Delete the LPARs with some uuids that have names of this command."""
+        for lpar in self._own(uuids):
             self.partitions.delete(lpar.uuid)
 
     def _stop_own(self) -> None:
-        for lpar in self._own():
+        for lpar in self._own(self._own_uuids()):
             if lpar.is_active:
                 self.partitions.power_off(lpar, hard=True)
 
-    def _own(self) -> list[partition.Partition]:
-        """Return what there is of the LPAR, by both uuid and name."""
-        found = map(self.partitions.find, self._own_uuids())
+    def _own(self, uuids: Collection[str]) -> list[partition.Partition]:
+        """Return what there is of the LPARs, by both uuid and name."""
+        found = map(self.partitions.find, uuids)
         return [
             lpar
             for lpar in found

@@ -23,14 +23,17 @@ from unittest import mock
 
 import jsonschema
 from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import storage as pvm_storage
 
 from emulator.tests import base as emulator_base
+from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import trial
+from nova_powervm.powervm.disk import volume_groups
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app
@@ -329,7 +332,7 @@ class CommandTestCase(test_check.CheckTestCase):
         return [
             r['label']
             for r in self.emulator.control.journal()
-            if r['method'] != 'GET' and not r['label'].startswith('Log')
+            if r['method'] != 'GET' and not r['label'].startswith('Logon')
         ]
 
 
@@ -489,6 +492,69 @@ class CommandTest(CommandTestCase):
         self.assertEqual(exit_codes.UNFIT, code, out)
         self.assertRegex(out, r'Creation +do not use +its UUID is 00')
         self.assert_as_before()
+
+    def test_lpar_that_host_takes_for_that_of_command_is_left_alone(self):
+        self.start()
+        this = trial_on(self)
+        uuids = {name: uuid for uuid, name in this.partitions.names().items()}
+        own = re.compile(this.names.uuid.encode(), re.IGNORECASE)
+        other = uuids['archive'].encode()
+        Strange(
+            'LogicalPartition',
+            lambda body: own.sub(other, body),
+            method='PUT',
+        ).on(self)
+        code, out = self.run_partition()
+        self.assertTrue(self.changed)
+        self.assertEqual(exit_codes.UNFIT, code, out)
+        self.assertIn('its name is archive, and it is left alone', out)
+        self.assertEqual(
+            ['LogicalPartition.create', 'LogicalPartition.delete'],
+            [each for each in self.changes() if 'Partition' in each],
+        )
+        self.assert_as_before()
+
+    def test_lpar_that_has_got_a_slot_is_not_booted(self):
+        """Another run, with a slot, uses the same LPAR meanwhile."""
+        self.start()
+        this = trial_on(self)
+        this.make()
+        slot = emulator_base.GPUS[0]
+        this._give_slots(slot)
+        for boot in (this.start, this.restart):
+            with self.assertRaisesRegex(
+                exception.ConfigurationError, 'has got a physical slot'
+            ):
+                boot()
+        self.assertEqual(trial.OFF, this.state())
+
+    def test_conflict_of_volume_group_costs_nobody_a_disk(self):
+        """The host checks no ETag, and somebody makes a disk meanwhile."""
+        self.start()
+        this = trial_on(self)
+        this.make_disk()
+        self.emulator._application.emulation.habits = habits.Habits(
+            accepts=frozenset({'group-etag'})
+        )
+        update = pvm_storage.VG.update
+
+        def make_another(group, *args, **kwargs):
+            answer = update(group, *args, **kwargs)
+            if not made:
+                made.append(True)
+                trial_on(self).groups.change(
+                    volume_groups.addition('data', build)
+                )
+            return answer
+
+        def build():
+            return pvm_storage.VDisk.bld(this._adapter, 'data', 1)
+
+        made = []
+        with mock.patch.object(pvm_storage.VG, 'update', make_another):
+            self.assertIsNone(this.write_outdated_group())
+        self.assertTrue(made)
+        self.assertIsNotNone(volume_groups.find(this.groups.read(), 'data'))
 
     def test_interruption_leaves_nothing(self):
         self.start()

@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 from unittest import mock
@@ -166,6 +167,25 @@ class FailureTest(unittest.TestCase):
         self.emulator.control.set_owner(SLOT, None, profiles=False)
         self.assertIsNone(this.give_to_second())
         self.assertEqual([f'LPAR {this.names.lpar}'], this.leftovers())
+
+    def test_lpar_that_host_takes_for_second_one_stays(self):
+        this = self.begin()
+        this.make()
+        before = this.partitions.names()
+        self.emulator.control.set_owner(SLOT, None, profiles=False)
+        (other,) = [uuid for uuid, name in before.items() if name == 'archive']
+        second = re.compile(this.names.second_uuid.encode(), re.IGNORECASE)
+        Strange(
+            'LogicalPartition',
+            lambda body: second.sub(other.encode(), body),
+            method='PUT',
+        ).on(self)
+        self.changed = False
+        self.assertIsNone(this.give_to_second())
+        self.assertTrue(self.changed)
+        this.clean_up()
+        del before[this.names.uuid]
+        self.assertEqual(before, this.partitions.names())
 
     def test_lpar_that_is_not_at_its_menus_is_stopped(self):
         this = self.begin()

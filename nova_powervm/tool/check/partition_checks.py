@@ -65,7 +65,7 @@ def _creation(this: _Trial) -> answers.Answer:
     if made.uuid != this.names.uuid:
         wrong.append(f'its UUID is {made.uuid}')
     if made.name != this.names.lpar:
-        wrong.append(f'its name is {made.name}')
+        wrong.append(f'its name is {made.name}, and it is left alone')
     return answers.judged(not wrong, not wrong, answers.listed(wrong))
 
 
