@@ -33,8 +33,9 @@ from nova_powervm.powervm import system
 
 #: The system of no host.
 NO_SYSTEM = 'nova-check-none'
-#: Codes of PowerVM's messages, such as HSCLA246.
-_CODE = re.compile(r'\b(?:HSC[A-Z]*|REST|VIOS)[0-9A-F]{4,6}\b')
+#: A code of PowerVM's messages: HSCLA246, REST0126, NovaLink's PVME01050010.
+CODE = r'(?:HSC[A-Z][0-9A-F]{4}|REST0[0-9A-F]{3}|(?:PVM|VIOS)E[0-9A-F]{8})'
+_CODE = re.compile(rf'\b{CODE}\b')
 
 
 class Validation:

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema
+
 from nova_powervm.tool.check import answers
 
 #: Number of the form of reports.
@@ -29,7 +31,7 @@ def document(
     results: Sequence[answers.Result[Any]],
     durations: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report of a run.
+    """Return the report of a run, which :func:`schema` describes.
 
     :param durations: What was read -> the seconds of the slowest read.
     """
@@ -46,13 +48,23 @@ def document(
             result.check.name: {
                 'outcome': result.answer.outcome.value,
                 'meaning': result.meaning and result.meaning.value,
-                'value': result.answer.value,
+                'value': _value(result),
                 'status': result.answer.status,
                 'seconds': round(result.seconds, 3),
             }
             for result in results
         },
     }
+
+
+def _value(result: answers.Result[Any]) -> Any:
+    """Return the value of an answer; None if it is not what was promised.
+
+    A host that nobody knows may show a name where a word of the API belongs.
+    """
+    value = result.answer.value
+    known = jsonschema.Draft202012Validator(result.check.value)
+    return value if known.is_valid(value) else None
 
 
 def schema(mode: str, checks: Sequence[answers.Check[Any]]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ _Check = answers.Check
 _YES_OR_NO = answers.YES_OR_NO
 _CODES: answers.Schema = {
     'type': 'array',
-    'items': {'type': 'string', 'pattern': '^[A-Z]{3,8}[0-9A-F]{4,6}$'},
+    'items': {'type': 'string', 'pattern': f'^{migration_trial.CODE}$'},
 }
 CHECKS: tuple[_Check[_Validation], ...] = (
     _Check(

@@ -19,12 +19,14 @@ import unittest.mock
 import jsonschema
 
 from nova_powervm import exception
+from nova_powervm.powervm import migration_trial
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app
 from nova_powervm.tool.check import host
 from nova_powervm.tool.check import partition_checks
 from nova_powervm.tool.check import report
+from nova_powervm.tool.check import target_checks
 from tests.unit.docs import pages
 
 Meaning = answers.Meaning
@@ -99,12 +101,31 @@ class RulesTest(unittest.TestCase):
         )
         jsonschema.validate(good, schema)
         for wrong in ('vios1', -1, {'name': 3}):
-            bad = report.document(
+            found = report.document(
                 'host', [result(Meaning.OFF, value=wrong)], {}
             )
+            self.assertIsNone(found['checks']['slots']['value'])
+            jsonschema.validate(found, schema)
+            found['checks']['slots']['value'] = wrong
             with self.assertRaises(jsonschema.ValidationError):
-                jsonschema.validate(bad, schema)
+                jsonschema.validate(found, schema)
         self.assertNotIn('detail', str(good))
+
+    def test_codes_of_messages_are_no_names(self):
+        words = (
+            '[PVME01050010-0056] VIOS1001 and REST2024 of HSCDB01: HSCLA246, '
+            'REST0126; VIOSE01042034 says VIOSFACE'
+        )
+        codes = migration_trial.codes_in(words)
+        self.assertEqual(
+            ['HSCLA246', 'PVME01050010', 'REST0126', 'VIOSE01042034'], codes
+        )
+        (checked,) = [
+            each
+            for each in target_checks.CHECKS
+            if each.name == 'target-validation'
+        ]
+        jsonschema.validate(codes, checked.value)
 
 
 class TableTest(unittest.TestCase):
