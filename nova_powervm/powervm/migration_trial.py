@@ -86,6 +86,11 @@ class Validation:
         return found
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the LPAR was not being migrated."""
+        return self.guest.state == rules.SETTLED
+
+    @property
     def is_capable(self) -> bool:
         """Whether the host says that it can migrate running LPARs."""
         capability = live_migration.CAPABILITY

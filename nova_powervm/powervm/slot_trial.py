@@ -43,7 +43,10 @@ AT_FIRMWARE = bp.LPARState.OPEN_FIRMWARE
 OWNER_TRIES = 30
 #: The same until the firmware has got to its menus.
 _FIRMWARE_TRIES = 60
-#: States on the way to the menus. An HMC showed ``running`` for ten seconds.
+#: Of these, in the state ``running``, which an HMC showed for ten seconds. An
+#: LPAR that shows it for longer may boot from the device.
+_RUNNING_TRIES = 20
+#: States on the way to the menus.
 _ON_THE_WAY = (bp.LPARState.RUNNING, 'starting', 'hardware discovery')
 
 _LPAR = logical_partition.LPAR
@@ -197,10 +200,17 @@ class SlotTrial(trial.Trial):
         :returns: Its state. Stops it if it is neither there nor off.
         """
         self.partitions.power_on(self.read(), to_sms=True)
-        self.seconds_until(
-            lambda: self.state() not in _ON_THE_WAY, _FIRMWARE_TRIES
-        )
-        state = self.state()
+        seen: list[str] = []
+
+        def is_settled() -> bool:
+            seen.append(self.state())
+            return (
+                seen[-1] not in _ON_THE_WAY
+                or seen.count(bp.LPARState.RUNNING) > _RUNNING_TRIES
+            )
+
+        self.seconds_until(is_settled, _FIRMWARE_TRIES)
+        state = seen[-1]
         if state not in (AT_FIRMWARE, trial.OFF):
             self.stop(hard=True)
         return state

@@ -570,7 +570,7 @@ class CommandTest(CommandTestCase):
             code, out = self.run_partition('--report', test_check.REPORT)
         self.assertTrue(done)
         self.assertEqual(exit_codes.INTERRUPTED, code)
-        self.assertRegex(out, 'Interrupted: all that was made is removed')
+        self.assertRegex(out, 'Interrupted: removing all that was made')
         self.assertRegex(out, 'interrupted, and no report was written')
         self.assertEqual(signal.SIG_DFL, signal.getsignal(signal.SIGTERM))
         self.assert_as_before()
@@ -615,6 +615,18 @@ class CommandTest(CommandTestCase):
         self.assertEqual(exit_codes.SUCCESS, code, out)
         self.assertIn('An earlier run has left', out)
         self.assert_as_before()
+
+    def test_bug_in_removal_does_not_hide_what_may_be_left(self):
+        self.start()
+        with (
+            mock.patch.object(
+                trial.Trial, 'remove_storage', side_effect=AttributeError
+            ),
+            mock.patch('builtins.print') as printed,
+            self.assertRaises(AttributeError),
+        ):
+            self.run_partition()
+        self.assertIn('be left: the mapping of nova', str(printed.mock_calls))
 
     def test_schema_of_mode_is_printed(self):
         out = io.StringIO()

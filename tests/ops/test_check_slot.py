@@ -195,8 +195,11 @@ class FailureTest(unittest.TestCase):
         def boots(rest, lpar, *, to_sms=False):
             power_on(rest, lpar)
 
+        waits = []
+        this._sleep = waits.append
         with mock.patch.object(partitions.RestPartitions, 'power_on', boots):
             self.assertEqual('running', this.start())
+        self.assertEqual(20, len(waits))
         self.assertEqual('not activated', this.state())
         with self.assertRaises(NotImplementedError):
             this.restart()

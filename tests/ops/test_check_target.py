@@ -185,6 +185,18 @@ class CommandTest(TargetTestCase):
         }
         self.assertEqual({('LogicalPartition.job', 'MigrateValidate')}, sent)
 
+    def test_lpar_that_migrates_is_not_validated(self):
+        self.changed = False
+        _migrating.on(self)
+        code, out = self.run_target('--address', ADDRESS)
+        self.assertTrue(self.changed)
+        self.assertEqual(exit_codes.WARNINGS, code, out)
+        self.assertRegex(out, 'Validation +cannot tell +.*being migrated')
+        self.assertNotIn(
+            'LogicalPartition.job',
+            {entry['label'] for entry in self.emulator.control.journal()},
+        )
+
     def test_words_of_host_are_told(self):
         self.emulator.control.set_partition('vm', rmc_state='inactive')
         code, out = self.run_target('--address', ADDRESS)

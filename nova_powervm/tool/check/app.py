@@ -313,7 +313,7 @@ def check_partition(
                 print_answer,
             )
         except KeyboardInterrupt:
-            print('\nInterrupted: all that was made is removed', flush=True)
+            print('\nInterrupted: removing all that was made', flush=True)
             raise
         finally:
             _remove(this)
@@ -325,10 +325,10 @@ def _remove(this: trial.Trial) -> None:
     """Remove all that there is; say what to do if that is not possible."""
     try:
         this.clean_up()
-    except (exception.PowerVMError, KeyboardInterrupt) as error:
-        left = [this.names.lpar, this.names.disk, this.names.medium]
+    except (Exception, KeyboardInterrupt) as error:
+        left = [*this.names.lpars.values(), *sorted(this.names.of_storage)]
         if not isinstance(error, KeyboardInterrupt):
-            with contextlib.suppress(exception.PowerVMError):
+            with contextlib.suppress(Exception):
                 left = this.leftovers()
         print(
             '\nNot everything was removed. Run the command again, which '

@@ -201,7 +201,8 @@ CHECKS: tuple[_Check[_Trial], ...] = (
         'Start with a slot',
         'An LPAR with a slot starts to its SMS menus.',
         '``PowerOn`` with ``bootmode=sms``, and ``quick/PartitionState`` for '
-        'up to a minute; it is stopped if it is anywhere else then',
+        'up to a minute, of which 20 seconds may be ``running``; it is '
+        'stopped if it is anywhere else then',
         _OFF,
         'Servers with this device may not start. If the value is '
         '``running``, look whether something has booted from the device.',

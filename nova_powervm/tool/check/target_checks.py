@@ -19,6 +19,7 @@ from nova_powervm.tool.check import answers
 _Validation = migration_trial.Validation
 _Answer = answers.Answer
 _OFF, _COPES = answers.Meaning.OFF, answers.Meaning.COPES
+_if_settled = answers.needs('is_settled', 'the LPAR is being migrated')
 _WORD: answers.Schema = {'type': 'string', 'pattern': '^[A-Za-z_ ]{0,40}$'}
 
 
@@ -32,8 +33,7 @@ def _free(this: _Validation) -> _Answer:
 
 
 def _state(this: _Validation) -> _Answer:
-    state = this.guest.state
-    return answers.judged(state == live_migration.SETTLED, state)
+    return answers.judged(this.is_settled, this.guest.state)
 
 
 def _obstacle(this: _Validation) -> _Answer:
@@ -58,11 +58,13 @@ def _keys(this: _Validation) -> _Answer:
     )
 
 
+@_if_settled
 def _validation(this: _Validation) -> _Answer:
     words = this.validate()
     return answers.judged(not words, migration_trial.codes_in(words), words)
 
 
+@_if_settled
 def _no_system(this: _Validation) -> _Answer:
     words = this.validate(migration_trial.NO_SYSTEM)
     return answers.judged(bool(words), migration_trial.codes_in(words), words)
