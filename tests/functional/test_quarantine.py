@@ -14,10 +14,12 @@
 
 import contextlib
 import io
+from unittest import mock
 
 from nova import context as nova_context
 
 from nova_powervm.devices import names
+from nova_powervm.powervm import slot_trial
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import app as check
 from tests import proofs
@@ -76,10 +78,20 @@ class QuarantineTestCase(test_commands.CommandTestCase):
         }
         return marks, record['reserved']
 
-    def try_slot(self, index):
-        """Try a slot with an LPAR; return exit code and output."""
+    def try_slot(self, index, meanwhile=lambda: None):
+        """Try a slot with an LPAR; return exit code and output.
+
+        :param meanwhile: Is called while the LPAR runs with the slot.
+        """
         args = ['partition', '--yes', '--slot', f'{index:08X}']
+        stop = slot_trial.SlotTrial.stop
+
+        def stop_later(this, *, hard):
+            meanwhile()
+            return stop(this, hard=hard)
+
         with (
+            mock.patch.object(slot_trial.SlotTrial, 'stop', stop_later),
             contextlib.redirect_stdout(io.StringIO()) as out,
             contextlib.redirect_stderr(out),
         ):
@@ -127,10 +139,22 @@ class QuarantineTest(QuarantineTestCase):
         (row,) = [row for row in rows if row['Slot'] == f'{index:08X}']
         self.assertIn('in quarantine: the device is defective', str(row))
 
-        code, out = self.try_slot(index)
+        found = []
+
+        def restart_and_restore():
+            self.restart_host()
+            self.read_anew()
+            found.append(self.state(index))
+            self.act('restore', f'{index:08X}')
+            self.read_anew()
+            found.append(index in self.slot_providers())
+
+        code, out = self.try_slot(index, restart_and_restore)
         self.assertEqual(exit_codes.SUCCESS, code, out)
+        self.assertEqual([({MARK, FAILED}, 1), False], found)
         self.read_anew()
-        self.assertEqual(({MARK, FAILED}, 1), self.state(index))
+        self.assertEqual((set(), 0), self.state(index))
+        self.act('quarantine', f'{index:08X}', '--reason', 'FAILED')
         code, out = self.try_slot(self.gpus()[1])
         self.assertEqual(exit_codes.TROUBLE, code, out)
         self.assertRegex(out, 'offers it(?s:.)*Placement has it to give away')

@@ -28,6 +28,7 @@ from pypowervm.wrappers import storage as pvm_storage
 from emulator.tests import base as emulator_base
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import session
@@ -640,9 +641,11 @@ class CommandTest(CommandTestCase):
         names = trial.names_for('9009-22A*EMU0001')
         self.assertEqual(names, trial.names_for('9009-22A*EMU0001'))
         self.assertNotEqual(names, trial.names_for('9009-22A*EMU0002'))
-        for name in (names.disk, names.medium):
+        self.assertEqual(4, len(names.of_storage))
+        for name in names.of_storage:
             self.assertFalse(storage.is_ours(name))
             self.assertIsNone(storage.parse_unit_name(name))
+            self.assertIsNone(image.parse(name))
         self.assertLessEqual(len(names.disk), 15)
 
 
