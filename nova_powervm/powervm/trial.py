@@ -466,7 +466,10 @@ class Trial:
         self.ethernet.unplug(self.read().uuid, self.names.mac)
 
     def make_disk(self) -> Any:
-        """Make the disk."""
+        """Make the disk, and return it.
+
+        One without a UDID is not used: nothing says what would be written to.
+        """
         name = self.names.disk
 
         def build() -> pvm_storage.VDisk:
@@ -476,8 +479,10 @@ class Trial:
 
         self._free_gb = self.groups.read().available_size
         group = self.groups.change(volume_groups.addition(name, build))
-        self.disk = volume_groups.find(group, name)
-        return self.disk
+        made = volume_groups.find(group, name)
+        if made is not None and made.udid:
+            self.disk = made
+        return made
 
     def taken_gb(self) -> float:
         """Return how much less is free in the group than before the disk."""

@@ -529,6 +529,14 @@ class CommandTest(CommandTestCase):
                 boot()
         self.assertEqual(trial.OFF, this.state())
 
+    def test_disk_without_a_udid_is_not_written_to(self):
+        self.start()
+        CASES['disk'].on(self)
+        code, out = self.run_partition()
+        self.assertEqual(exit_codes.WARNINGS, code, out)
+        self.assertRegex(out, ' Uploads +cannot tell +there is no disk')
+        self.assert_as_before()
+
     def test_conflict_of_volume_group_costs_nobody_a_disk(self):
         """The host checks no ETag, and somebody makes a disk meanwhile."""
         self.start()

@@ -167,25 +167,7 @@ def make_parser() -> argparse.ArgumentParser:
         help='do not ask before the LPAR of partition is made',
     )
     slot_access.add_options(parser)
-    parser.add_argument(
-        '--target',
-        type=slot_access.filled,
-        metavar='SYSTEM',
-        help='partition: make no LPAR, but have PowerVM validate whether one '
-        'that runs could move to this managed system; nothing is moved, and '
-        'no keys are exchanged',
-    )
-    parser.add_argument(
-        '--server',
-        type=slot_access.filled,
-        metavar='LPAR',
-        help='the LPAR of --target, by name or UUID',
-    )
-    parser.add_argument(
-        '--address',
-        default='',
-        help='address of the NovaLink partition of --target',
-    )
+    _add_target_options(parser)
     parser.add_argument(
         '--version', action='version', version=configs.describe_version(NAME)
     )
@@ -209,6 +191,28 @@ def make_parser() -> argparse.ArgumentParser:
         help='print the JSON schema of the report, and exit',
     )
     return parser
+
+
+def _add_target_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--target',
+        type=slot_access.filled,
+        metavar='SYSTEM',
+        help='partition: make no LPAR, but have PowerVM validate whether one '
+        'that runs could move to this managed system; nothing is moved, and '
+        'no keys are exchanged',
+    )
+    parser.add_argument(
+        '--server',
+        type=slot_access.filled,
+        metavar='LPAR',
+        help='the LPAR of --target, by name or UUID',
+    )
+    parser.add_argument(
+        '--address',
+        default='',
+        help='address of the NovaLink partition of --target',
+    )
 
 
 def _mode_of(

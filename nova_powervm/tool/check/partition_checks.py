@@ -43,7 +43,8 @@ _EVENTS: answers.Schema = {
         'VISIBLE_URI',
     ),
 }
-_STATES = answers.word_of(
+#: The states of LPARs, for reports.
+STATES = answers.word_of(
     trial.OFF, *trial.STARTED, 'starting', 'shutting down', 'error', 'other'
 )
 
@@ -54,8 +55,9 @@ _with_disk = answers.needs('disk', 'there is no disk')
 _with_mapping = answers.needs('is_mapped', 'nothing is mapped')
 
 
-def _in_state(state: str, *wanted: str) -> answers.Answer:
-    known = state if state in _STATES['enum'] else 'other'
+def in_state(state: str, *wanted: str) -> answers.Answer:
+    """Return the answer about a state that is to be one of some."""
+    known = state if state in STATES['enum'] else 'other'
     return answers.judged(state in wanted, known)
 
 
@@ -71,7 +73,7 @@ def _creation(this: _Trial) -> answers.Answer:
 
 @_with_lpar
 def _first_state(this: _Trial) -> answers.Answer:
-    return _in_state(this.state(), trial.OFF)
+    return in_state(this.state(), trial.OFF)
 
 
 @_with_lpar
@@ -230,7 +232,7 @@ def _mapped_deletion(this: _Trial) -> answers.Answer:
 
 @_with_lpar
 def _start(this: _Trial) -> answers.Answer:
-    return _in_state(this.start(), *trial.STARTED)
+    return in_state(this.start(), *trial.STARTED)
 
 
 @_with_lpar
@@ -243,7 +245,7 @@ def _code(this: _Trial) -> answers.Answer:
 
 @_with_lpar
 def _start_again(this: _Trial) -> answers.Answer:
-    return _in_state(this.start(), *trial.STARTED)
+    return in_state(this.start(), *trial.STARTED)
 
 
 @_with_lpar
@@ -269,14 +271,14 @@ def _running_adapter(this: _Trial) -> answers.Answer:
 def _restart(this: _Trial) -> answers.Answer:
     if this.state() == trial.OFF:
         return answers.unknown('the LPAR is off')
-    return _in_state(this.restart(), *trial.STARTED)
+    return in_state(this.restart(), *trial.STARTED)
 
 
 @_with_lpar
 def _soft_stop(this: _Trial) -> answers.Answer:
     if this.state() == trial.OFF:
         return answers.unknown('the LPAR is off')
-    return _in_state(this.stop(hard=False), trial.OFF)
+    return in_state(this.stop(hard=False), trial.OFF)
 
 
 @_with_lpar
@@ -285,7 +287,7 @@ def _hard_stop(this: _Trial) -> answers.Answer:
         this.start()
     if this.state() == trial.OFF:
         return answers.unknown('the LPAR does not start')
-    return _in_state(this.stop(hard=True), trial.OFF)
+    return in_state(this.stop(hard=True), trial.OFF)
 
 
 @_with_lpar
@@ -352,7 +354,7 @@ _OF_LPAR = (
         '``quick/PartitionState``',
         _UNFIT,
         'It would run before it has its disks.',
-        _STATES,
+        STATES,
         _first_state,
     ),
     _Check(
@@ -568,7 +570,7 @@ _OF_POWER = (
         '``quick/PartitionState`` after the job',
         _UNFIT,
         'Instances would not start.',
-        _STATES,
+        STATES,
         _start,
     ),
     _Check(
@@ -588,7 +590,7 @@ _OF_POWER = (
         'by starting it again',
         _UNFIT,
         'A start that is repeated would fail.',
-        _STATES,
+        STATES,
         _start_again,
     ),
     pool_checks.IN_USE,
@@ -619,7 +621,7 @@ _OF_POWER = (
         '``quick/PartitionState`` after ``PowerOff`` with ``restart``',
         _OFF,
         'Hard reboots fail.',
-        _STATES,
+        STATES,
         _restart,
     ),
     _Check(
@@ -630,7 +632,7 @@ _OF_POWER = (
         _COPES,
         'The driver stops an instance at once when the time for a clean '
         'shutdown is over.',
-        _STATES,
+        STATES,
         _soft_stop,
     ),
     _Check(
@@ -640,7 +642,7 @@ _OF_POWER = (
         '``PowerOff`` with ``immediate``',
         _UNFIT,
         'Instances could not be deleted.',
-        _STATES,
+        STATES,
         _hard_stop,
     ),
     pool_checks.UNUSED,

@@ -29,8 +29,6 @@ _HELD_SECONDS = 3.0
 #: The part of the time limit that an answer may need.
 _SLOW = 0.5
 _EXPIRED = 401
-#: What an HMC says that it is.
-HMC = 'HMC'
 _NOVALINK = 'PVM'
 _VERSION = {'type': 'string', 'pattern': r'^V[0-9]+(_[0-9]+)+$'}
 _POWER_JOBS = ('PowerOn', 'PowerOff')
@@ -158,7 +156,7 @@ FIRST = (
         Meaning.UNFIT,
         'On an HMC the driver would take the partitions of other systems for '
         'its own. Point ``[powervm]rest_url`` at the NovaLink partition.',
-        answers.word_of(_NOVALINK, HMC),
+        answers.word_of(_NOVALINK, inspection.HMC),
         _kind,
     ),
     Check(

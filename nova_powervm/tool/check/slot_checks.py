@@ -18,6 +18,7 @@ The LPAR never boots. It is removed after the last check, whatever happens.
 from nova_powervm.powervm import slot_trial
 from nova_powervm.powervm import trial
 from nova_powervm.tool.check import answers
+from nova_powervm.tool.check import partition_checks
 
 _Trial = slot_trial.SlotTrial
 _Answer = answers.Answer
@@ -26,9 +27,6 @@ _OFF, _COPES, _UNFIT = (
     answers.Meaning.OFF,
     answers.Meaning.COPES,
     answers.Meaning.UNFIT,
-)
-_STATES = answers.word_of(
-    trial.OFF, *trial.STARTED, 'starting', 'shutting down', 'error', 'other'
 )
 #: Seconds after which something was shown; null if it was not in time.
 _AFTER: answers.Schema = {'type': ['integer', 'null'], 'minimum': 0}
@@ -80,12 +78,7 @@ def _twice(this: _Trial) -> _Answer:
 def _start(this: _Trial) -> _Answer:
     if [*this.read().slots] != [this.slot.drc_index]:
         return answers.unknown('the LPAR does not have exactly the slot')
-    return _in_state(this.start(), slot_trial.AT_FIRMWARE)
-
-
-def _in_state(state: str, wanted: str) -> _Answer:
-    known = state if state in _STATES['enum'] else 'other'
-    return answers.judged(state == wanted, known)
+    return partition_checks.in_state(this.start(), slot_trial.AT_FIRMWARE)
 
 
 @_with_lpar
@@ -100,7 +93,7 @@ def _running_owner(this: _Trial) -> _Answer:
 def _stop(this: _Trial) -> _Answer:
     if this.state() == trial.OFF:
         return answers.unknown('the LPAR is off')
-    return _in_state(this.stop(hard=True), trial.OFF)
+    return partition_checks.in_state(this.stop(hard=True), trial.OFF)
 
 
 @_with_lpar
@@ -206,7 +199,7 @@ CHECKS: tuple[_Check[_Trial], ...] = (
         _OFF,
         'Servers with this device may not start. If the value is '
         '``running``, look whether something has booted from the device.',
-        _STATES,
+        partition_checks.STATES,
         _start,
     ),
     _Check(
@@ -226,7 +219,7 @@ CHECKS: tuple[_Check[_Trial], ...] = (
         '``PowerOff`` with ``immediate``',
         _UNFIT,
         'Servers with devices could not be deleted.',
-        _STATES,
+        partition_checks.STATES,
         _stop,
     ),
     _Check(
