@@ -394,7 +394,7 @@ class Trial:
     def read(self) -> partition.Partition:
         """Read the LPAR again."""
         assert self.lpar is not None  # noqa: S101 - callers make it first
-        uuid, self.lpar = self.lpar.uuid, None
+        uuid = self.lpar.uuid
         self.lpar = self.partitions.find(uuid)
         if self.lpar is None:
             # Perhaps by another run: what follows is not tried.

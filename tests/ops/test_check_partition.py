@@ -584,6 +584,18 @@ class CommandTest(CommandTestCase):
         self.assertEqual(signal.SIG_DFL, signal.getsignal(signal.SIGTERM))
         self.assert_as_before()
 
+    def test_lpar_that_cannot_be_read_once_is_tried_further(self):
+        self.start()
+        this = trial_on(self)
+        made = this.make()
+        error = exception.RestError(action='reading', reason='it is busy')
+        with (
+            mock.patch.object(this.partitions, 'find', side_effect=error),
+            self.assertRaises(exception.RestError),
+        ):
+            this.read()
+        self.assertEqual(made.uuid, this.read().uuid)
+
     def test_lpar_that_another_run_removes_is_tried_no_more(self):
         self.start()
         start = trial.Trial.start
