@@ -520,8 +520,17 @@ class Trial:
         return next(g for g in self.groups.all() if g.uuid == uuid_)
 
     def grow(self) -> float:
-        """Enlarge the disk; return the size that it has then, in GB."""
-        self.groups.change(lambda group: self._enlarge(group, GROWN_GB))
+        """Enlarge the disk; return the size that it has then, in GB.
+
+        The document that is changed has just been read: a host may take
+        outdated ones.
+        """
+        self.groups.change_all(
+            lambda group: (
+                volume_groups.find(group, self.names.disk) is not None
+                and self._enlarge(group, GROWN_GB)
+            )
+        )
         group = self._fresh_group()
         disk = volume_groups.find(group, self.names.disk)
         return 0.0 if disk is None else float(disk.capacity)

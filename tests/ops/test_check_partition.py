@@ -563,6 +563,7 @@ class CommandTest(CommandTestCase):
         with mock.patch.object(pvm_storage.VG, 'update', make_another):
             self.assertIsNone(this.write_outdated_group())
         self.assertTrue(made)
+        self.assertEqual(trial.GROWN_GB, this.grow())
         self.assertIsNotNone(volume_groups.find(this.groups.read(), 'data'))
 
     def test_interruption_leaves_nothing(self):

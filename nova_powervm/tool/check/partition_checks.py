@@ -469,9 +469,9 @@ _OF_STORAGE = (
         'group meanwhile.',
         'by two changes with one ETag; the value is the HTTP status, 0 for '
         'a change that was made',
-        _COPES,
-        'Two changes at a time may undo each other. Make disks in this '
-        'group by the driver only.',
+        _OFF,
+        'A change of the driver deletes disks that others have made since '
+        'its last one. Make disks in this group by the driver only.',
         _STATUS,
         _outdated_group,
     ),
