@@ -17,5 +17,6 @@ of the driver's own. No decision about an instance is made here. Begin with
 :func:`.session.connect`, :class:`.system.RestSystem` and
 :class:`.partitions.RestPartitions`; :func:`.rest_errors.retried_on_conflict`
 is how a document is changed that others change, too. The drivers of disks,
-ports and volumes are in ``disk``, ``vif`` and ``volume``.
+ports and volumes are in ``disk``, ``vif`` and ``volume``; ``check`` is for the
+command nova-powervm-check only.
 """

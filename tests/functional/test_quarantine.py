@@ -19,7 +19,7 @@ from unittest import mock
 from nova import context as nova_context
 
 from nova_powervm.devices import names
-from nova_powervm.powervm import slot_trial
+from nova_powervm.powervm.check import slot_trial
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import app as check
 from tests import proofs

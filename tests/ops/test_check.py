@@ -31,8 +31,8 @@ from emulator.tests import base as emulator_base
 from emulator.tests import san
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import http_limits
-from nova_powervm.powervm import inspection
 from nova_powervm.powervm import session
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app

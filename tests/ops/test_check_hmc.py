@@ -32,9 +32,9 @@ from pypowervm.tests.test_utils import pvmhttp
 
 from emulator.tests import base as emulator_base
 from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import hmc_inspection
-from nova_powervm.powervm import inspection
 from nova_powervm.powervm import session
+from nova_powervm.powervm.check import hmc_inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app

@@ -33,7 +33,7 @@ from nova_powervm.lpar import storage
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.powervm import trial
+from nova_powervm.powervm.check import trial
 from nova_powervm.powervm.disk import volume_groups
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers

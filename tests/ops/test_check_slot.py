@@ -30,8 +30,8 @@ from nova_powervm.devices import names
 from nova_powervm.powervm import http_limits
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
-from nova_powervm.powervm import slot_trial
 from nova_powervm.powervm import system
+from nova_powervm.powervm.check import slot_trial
 from nova_powervm.tool import errors
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers

@@ -24,8 +24,8 @@ from pypowervm.tasks import management_console
 from emulator.tests import base as emulator_base
 from emulator.tests import test_migration
 from nova_powervm.lpar import live_migration
-from nova_powervm.powervm import migration_trial
 from nova_powervm.powervm import system
+from nova_powervm.powervm.check import migration_trial
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app

@@ -15,10 +15,11 @@
 It comes before the inventory file, Nova and Placement, and needs none of them.
 A check is a small function with what the driver assumes and what it means if
 the host differs; the table of the checks is also that of the page about a
-first run. ``host`` only reads, by ``powervm.inspection``: nothing that writes
-to a host or starts a job may come in there. ``partition`` makes an LPAR of its
-own, by ``powervm.trial``, and removes it; with ``--slot``, by
-``powervm.slot_trial``, it never boots. ``--target`` moves nothing.
+first run. What looks at a host, or tries things on it, is in
+``powervm.check``. ``host`` only reads, by its ``inspection``: nothing that
+writes to a host or starts a job may come in there. ``partition`` makes an LPAR
+of its own, by ``trial``, and removes it; with ``--slot``, by ``slot_trial``,
+it never boots. ``--target`` moves nothing.
 
 Open first: :data:`.host.CHECKS`, :data:`.partition_checks.CHECKS`,
 :data:`.slot_checks.CHECKS`, :data:`.target_checks.CHECKS`,

@@ -30,7 +30,7 @@ from typing import Any
 from typing import Generic
 from typing import TypeVar
 
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool import errors
 
 _Host = TypeVar('_Host')

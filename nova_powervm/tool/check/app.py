@@ -30,10 +30,10 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm import printable
 from nova_powervm.lpar import live_migration
-from nova_powervm.powervm import hmc_inspection
-from nova_powervm.powervm import migration_trial
-from nova_powervm.powervm import slot_trial
-from nova_powervm.powervm import trial
+from nova_powervm.powervm.check import hmc_inspection
+from nova_powervm.powervm.check import migration_trial
+from nova_powervm.powervm.check import slot_trial
+from nova_powervm.powervm.check import trial
 from nova_powervm.tool import errors
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers

@@ -23,7 +23,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm.powervm import hmc_inspection
+from nova_powervm.powervm.check import hmc_inspection
 from nova_powervm.tool.check import answers
 
 Answer = answers.Answer

@@ -18,8 +18,8 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import hmc_inspection
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import hmc_inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import hmc_checks
 from nova_powervm.tool.check import network_checks

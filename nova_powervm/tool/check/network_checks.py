@@ -15,7 +15,7 @@
 from typing import Any
 
 from nova_powervm.lpar import management_adapter
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool.check import answers
 
 Answer = answers.Answer

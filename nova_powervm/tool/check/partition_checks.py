@@ -18,7 +18,7 @@ after the last, whatever happens.
 
 import dataclasses
 
-from nova_powervm.powervm import trial
+from nova_powervm.powervm.check import trial
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import pool_checks
 

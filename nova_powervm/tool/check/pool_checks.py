@@ -16,8 +16,8 @@ Each host of a cluster sees the logical units of its pool: they have names that
 only this host gives.
 """
 
-from nova_powervm.powervm import trial
-from nova_powervm.powervm import trial_pool
+from nova_powervm.powervm.check import trial
+from nova_powervm.powervm.check import trial_pool
 from nova_powervm.powervm.disk import pools
 from nova_powervm.tool.check import answers
 

@@ -14,7 +14,7 @@
 
 import re
 
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool.check import answers
 
 Answer = answers.Answer

@@ -27,7 +27,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
-from nova_powervm.powervm import slot_trial
+from nova_powervm.powervm.check import slot_trial
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import config as configs
 from nova_powervm.tool.inventory import host_reader

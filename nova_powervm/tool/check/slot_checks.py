@@ -15,8 +15,8 @@
 The LPAR never boots. It is removed after the last check, whatever happens.
 """
 
-from nova_powervm.powervm import slot_trial
-from nova_powervm.powervm import trial
+from nova_powervm.powervm.check import slot_trial
+from nova_powervm.powervm.check import trial
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import partition_checks
 

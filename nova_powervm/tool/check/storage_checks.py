@@ -18,7 +18,7 @@ import collections
 import re
 from typing import Any
 
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool.check import answers
 
 Answer = answers.Answer

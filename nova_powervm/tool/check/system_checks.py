@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_powervm.devices import slots as pci
-from nova_powervm.powervm import inspection
+from nova_powervm.powervm.check import inspection
 from nova_powervm.tool.check import answers
 
 Answer = answers.Answer

@@ -13,7 +13,7 @@
 """The checks of ``partition --target``, which move nothing."""
 
 from nova_powervm.lpar import live_migration
-from nova_powervm.powervm import migration_trial
+from nova_powervm.powervm.check import migration_trial
 from nova_powervm.tool.check import answers
 
 _Validation = migration_trial.Validation

@@ -19,7 +19,7 @@ import unittest.mock
 import jsonschema
 
 from nova_powervm import exception
-from nova_powervm.powervm import migration_trial
+from nova_powervm.powervm.check import migration_trial
 from nova_powervm.tool import exit_codes
 from nova_powervm.tool.check import answers
 from nova_powervm.tool.check import app

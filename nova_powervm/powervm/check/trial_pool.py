@@ -12,8 +12,8 @@
 
 """Makes logical units that tell how a shared storage pool behaves.
 
-They are a part of :class:`nova_powervm.powervm.trial.Trial`, which maps them
-to its LPAR and removes them.
+They are a part of :class:`nova_powervm.powervm.check.trial.Trial`, which maps
+them to its LPAR and removes them.
 """
 
 import hashlib

@@ -45,13 +45,13 @@ from nova_powervm.lpar import shared_ethernet
 from nova_powervm.lpar import storage
 from nova_powervm.lpar import virtual_slots
 from nova_powervm.powervm import events
-from nova_powervm.powervm import inspection
 from nova_powervm.powervm import management_partition
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
-from nova_powervm.powervm import trial_pool
 from nova_powervm.powervm import virtual_io_servers
+from nova_powervm.powervm.check import inspection
+from nova_powervm.powervm.check import trial_pool
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups

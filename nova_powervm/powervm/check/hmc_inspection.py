@@ -31,9 +31,9 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host_values
-from nova_powervm.powervm import inspection
 from nova_powervm.powervm import system
 from nova_powervm.powervm import virtual_io_servers
+from nova_powervm.powervm.check import inspection
 from nova_powervm.powervm.vif import virtual_ethernet
 
 #: The port from V11 on; earlier versions have pypowervm's default as well.

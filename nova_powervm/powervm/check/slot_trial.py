@@ -34,7 +34,7 @@ from nova_powervm.devices import slots
 from nova_powervm.lpar import partition
 from nova_powervm.powervm import rest_errors
 from nova_powervm.powervm import system
-from nova_powervm.powervm import trial
+from nova_powervm.powervm.check import trial
 
 Slot = slots.Slot
 
