@@ -60,7 +60,7 @@ _REFUSALS = {
     'running-adapter': 'running-network adapters',
 }
 #: Checks whose values are the status of a conflict, 0 for none.
-_CONFLICTS = ('lpar-etag', 'group-etag')
+_CONFLICTS = ('lpar-etag', 'group-etag', 'mapping-etag')
 _ORDER = {
     'enum': [
         reshaping.ASCENDING,

@@ -67,6 +67,7 @@ HABITS = {
     'running-adapter': {'value': False, 'status': None},
     'lpar-etag': {'value': 409},
     'group-etag': {'value': 0},
+    'mapping-etag': {'value': 0},
     'orders': {'value': {'slots': 'other', 'lpars': 'unknown'}},
     'silent-servers': {
         'value': {'servers': 1, 'ports': 0, 'disks': 3, 'mappings': 0}
@@ -176,7 +177,10 @@ class LikenessTest(unittest.TestCase):
         self.assertFalse(like.values['header'])
         found = like.habits
         self.assertEqual(
-            {'unknown-slot', 'running-network adapters', 'group-etag'},
+            {
+                *('unknown-slot', 'running-network adapters'),
+                *('group-etag', 'mapping-etag'),
+            },
             found.accepts,
         )
         self.assertEqual({'same-mac': 409, 'lpar-etag': 409}, found.statuses)

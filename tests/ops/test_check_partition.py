@@ -61,6 +61,7 @@ SAMPLE = 13
 LENIENT = frozenset(
     {
         'group-etag',
+        'mapping-etag',
         'unknown-slot',
         'damaged-upload',
         'mapped-deletion',
@@ -197,6 +198,7 @@ CASES = {
         'VirtualIOServer', element('VirtualSlotNumber', '9', '6[23]')
     ),
     'remapping': Lax('POST', 'VirtualIOServer', forwards=False),
+    'mapping-etag': Lax('POST', 'VirtualIOServer'),
     'growth': Strange('VolumeGroup', element('DiskCapacity', '2', '3[.0]*')),
     'mapped-deletion': Lax('POST', _group),
     'pool-image': test_check.Fault(
@@ -380,6 +382,7 @@ class CommandTest(CommandTestCase):
         for name, value in (
             ('lpar-etag', 409),
             ('group-etag', 0),
+            ('mapping-etag', 0),
             ('unknown-slot', False),
             ('same-mac', True),
             ('damaged-upload', False),

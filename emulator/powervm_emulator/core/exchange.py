@@ -57,7 +57,11 @@ class Answer:
 
 NO_CONTENT = Answer(204)
 #: Kinds to the names of the rules by which an outdated change is refused.
-_CONFLICTS = {'LogicalPartition': 'lpar-etag', 'VolumeGroup': 'group-etag'}
+_CONFLICTS = {
+    'LogicalPartition': 'lpar-etag',
+    'VolumeGroup': 'group-etag',
+    'VirtualIOServer': 'mapping-etag',
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,6 +36,7 @@ from pypowervm.wrappers import event
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import storage as pvm_storage
 from pypowervm.wrappers import vios_file
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -595,12 +596,28 @@ class Trial:
             )
         }
 
-    def unmap_medium(self) -> bool:
-        """Remove the mapping of the medium alone; return whether it goes."""
-        lpar, name = self.read().uuid, self.names.medium
+    def unmap(self, name: str) -> bool:
+        """Remove the mapping of disk or medium; return whether it goes."""
+        lpar = self.read().uuid
         self._mappings.detach(lpar, name)
         vios = self.groups.vios
         return not self._mappings.connection(vios, lpar, name).slots
+
+    def write_outdated_mappings(self) -> int | None:
+        """Write the mappings of a server as they are, by an outdated ETag."""
+        first = self._fresh_server()
+        self.unmap(self.names.medium if self.has_medium else self.names.disk)
+        self.map_storage()
+        second = virtual_io_server.VIOS.wrap(
+            self._fresh_server().entry, etag=first.etag
+        )
+        return refusal(second.update)
+
+    def _fresh_server(self) -> Any:
+        with rest_errors.translated('reading a Virtual I/O Server'):
+            return virtual_io_server.VIOS.get(
+                self._adapter, uuid=self.groups.vios, xag=scsi_mappings.XAG
+            )
 
     def delete_mapped_disk(self) -> int | None:
         """Delete the disk although it is mapped."""

@@ -218,10 +218,15 @@ def _remapping(this: _Trial) -> answers.Answer:
     if not (this.disk and this.has_medium):
         return answers.unknown('there is no disk, or no medium')
     before = this.map_storage()
-    goes = this.unmap_medium()
+    goes = this.unmap(this.names.medium)
     after = this.map_storage()
     agrees = goes and before == after
     return answers.judged(agrees, sorted(_slots(after)))
+
+
+@_with_mapping
+def _outdated_mappings(this: _Trial) -> answers.Answer:
+    return _conflict(this.write_outdated_mappings())
 
 
 @_with_disk
@@ -540,6 +545,19 @@ _OF_STORAGE = (
         'places.',
         _NUMBERS,
         _remapping,
+    ),
+    _Check(
+        'mapping-etag',
+        'Conflicts at mappings',
+        'A change is refused with 412 if somebody has changed the mappings of '
+        'the Virtual I/O Server meanwhile.',
+        'by writing them as they are, with the ETag before the last change; '
+        'the value is the HTTP status, 0 for a change that was made',
+        _OFF,
+        'A change of the driver deletes mappings that others make meanwhile. '
+        'Connect disks on this host by the driver only.',
+        _STATUS,
+        _outdated_mappings,
     ),
     _Check(
         'growth',
