@@ -122,7 +122,6 @@ class HardReboots:
         """
         other: str | None = destination
         if destination == self._host.nodename:
-            instance_ports.activate_bindings(instance)
             other = instance_records.live_source(instance)
         if other is not None:
             instance_ports.unbind_ports(instance, other)

@@ -216,21 +216,35 @@ def bind_ports(instance: Any, nodename: str) -> Any:
 
 
 def unbind_ports(instance: Any, host: str) -> None:
-    """Have Neutron delete the second bindings that a live migration has left.
+    """Have ports bound to the host of an instance alone.
 
-    As long as a port has a binding to a host beside its active one, Neutron
-    answers Nova's requests to bind it to that host with errors.
+    A live migration has bound them to another host, too, and may have
+    activated those bindings. As long as a port has a second binding, Neutron
+    answers requests to bind it to that host with errors. Without an active
+    binding, it can be bound to no host any more.
 
-    :param instance: nova.objects.Instance, which is not on that host.
-    :param host: Where the live migration was to bring the instance.
-    :raises exception.PortsUnknown: Neutron did not answer.
+    :param instance: nova.objects.Instance, which is not on the other host.
+    :param host: Where a live migration was to bring it, or brought it from.
+    :raises exception.PortsUnknown: Neutron did not answer, or has not
+        activated the bindings to the host of the instance.
     """
     if host == instance.host:
         return
+    context = nova_context.get_admin_context()
+    api = neutron.API()
     try:
-        neutron.API().cleanup_instance_network_on_host(
-            nova_context.get_admin_context(), instance, host
+        api.migrate_instance_start(
+            context, instance, objects.Migration(dest_compute=instance.host)
         )
+        # Nova only logs some errors of Neutron in this.
+        if _has_ports_of(context, instance, host):
+            raise exception.PortsUnknown(
+                instance_uuid=instance.uuid,
+                reason=f'ports are still bound to host {host}',
+            )
+        api.cleanup_instance_network_on_host(context, instance, host)
+    except exception.PortsUnknown:
+        raise
     except Exception as error:
         # Nova's network API passes on any error of Neutron's client.
         raise exception.PortsUnknown(
@@ -238,23 +252,11 @@ def unbind_ports(instance: Any, host: str) -> None:
         ) from error
 
 
-def activate_bindings(instance: Any) -> None:
-    """Have Neutron activate the bindings that a live migration has made.
-
-    :param instance: nova.objects.Instance, which has arrived on its host.
-    :raises exception.PortsUnknown: Neutron did not answer.
-    """
-    try:
-        neutron.API().migrate_instance_start(
-            nova_context.get_admin_context(),
-            instance,
-            objects.Migration(dest_compute=instance.host),
-        )
-    except Exception as error:
-        # Nova's network API passes on any error of Neutron's client.
-        raise exception.PortsUnknown(
-            instance_uuid=instance.uuid, reason=error
-        ) from error
+def _has_ports_of(context: Any, instance: Any, host: str) -> bool:
+    """Return whether a host has an active binding of a port."""
+    client = neutron.get_client(context, admin=True)
+    listed = client.list_ports(device_id=instance.uuid, fields=['id', _HOST])
+    return any(port.get(_HOST) == host for port in listed['ports'])
 
 
 def fetch_ports_at_boot(

@@ -73,7 +73,8 @@ def _unfinished(control):
 class Bindings(fixtures.Fixture):
     """Bindings of ports, of which Neutron has one for each host at most.
 
-    Nova's stand-in overwrites one by another, and keeps former ones.
+    Nova's stand-in overwrites one by another, keeps former ones, and takes it
+    for no error if none is active.
 
     :param neutron: The stand-in.
     """
@@ -82,7 +83,11 @@ class Bindings(fixtures.Fixture):
         self._neutron = neutron
 
     def _setUp(self):
-        for name in ('update_port', 'create_port_binding'):
+        for name in (
+            'update_port',
+            'create_port_binding',
+            'activate_port_binding',
+        ):
             original = getattr(self._neutron, name)
             self.useFixture(
                 fixtures.MockPatchObject(
@@ -95,9 +100,9 @@ class Bindings(fixtures.Fixture):
     def update_port(self, original, port_id, body=None):
         """Bind a port to another host instead."""
         found = self._neutron._port_bindings[port_id]
-        former = {host for host in found if found[host]['status'] == 'ACTIVE'}
+        former = self._active(port_id)
         host = body['port'].get('binding:host_id')
-        if host in found and host not in former:
+        if (host in found and host not in former) or (found and not former):
             raise neutron_exception.InternalServerError
         answer = original(port_id, body)
         for one in former - {host} if host else ():
@@ -109,6 +114,16 @@ class Bindings(fixtures.Fixture):
         if body['binding']['host'] in self._neutron._port_bindings[port_id]:
             raise neutron_exception.Conflict
         return original(port_id, body)
+
+    def activate_port_binding(self, original, port_id, host):
+        """Activate a binding in place of the one that is active."""
+        if not self._active(port_id):
+            raise neutron_exception.InternalServerError
+        return original(port_id, host)
+
+    def _active(self, port_id):
+        found = self._neutron._port_bindings[port_id]
+        return {host for host in found if found[host]['status'] == 'ACTIVE'}
 
 
 class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
@@ -249,11 +264,24 @@ class LiveMigrationTestCase(test_volume_moves.VolumeMoveTestCase):
     def bound(self, server):
         """Return the hosts that ports of a server have bindings to."""
         return {
+            host for bindings in self._bindings(server) for host in bindings
+        }
+
+    def active(self, server):
+        """Return the hosts that ports of a server are bound to."""
+        return {
             host
+            for bindings in self._bindings(server)
+            for host, binding in bindings.items()
+            if binding['status'] == 'ACTIVE'
+        }
+
+    def _bindings(self, server):
+        return [
+            self.neutron._port_bindings[port['id']]
             for port in self.neutron._ports.values()
             if port.get('device_id') == server['id']
-            for host in self.neutron._port_bindings[port['id']]
-        }
+        ]
 
     def assert_at(self, server, host, before):
         """Verify that a server is on one host, and all that belongs to it."""
@@ -558,6 +586,7 @@ class UnsettledTestCase(LiveMigrationTestCase):
         self.assertLessEqual(recorded, self.cinder.complete)
         self.assertIsNone(self.mark(server))
         self.assertLessEqual(self.bound(server), {'host1'})
+        self.assertEqual(self.bound(server), self.active(server))
         held = self._get_allocations_by_server_uuid(server['id'])
         self.assertEqual([self._get_provider_uuid_by_host('host1')], [*held])
 
@@ -841,6 +870,29 @@ class UnsettledTest(UnsettledTestCase):
         self.reboot_hard(server)
         self.assert_right(server, before)
         self.detach(server, volume)
+
+    @proofs.proves('operation.live-migrate')
+    def story_killed_after_neutron_has_bound_its_ports_server_comes_back(self):
+        server = self.boot_live(
+            volumes=1, networks=[{'port': self.make_port()['id']}]
+        )
+        before = self.whole(server, 'host1')
+        for is_first in ('cycle', 'reboot'):
+            with self.subTest(is_first):
+                self.kill_in(
+                    server, live_migrations.LiveMigrations, 'disconnect'
+                )
+                self.assertEqual({'host2'}, self.active(server))
+                self.bring_back(server)
+                if is_first == 'cycle':
+                    self._run_periodics()
+                self.reboot_hard(server)
+                self._run_periodics()
+                self.assert_right(server, before)
+                self.assertEqual({'host1'}, self.active(server))
+                self.control().set_partition(
+                    self.name(server), rmc_state='active'
+                )
 
     @proofs.proves('operation.live-migrate', 'operation.evacuate')
     def story_server_of_lost_source_is_evacuated_to_where_it_runs(self):

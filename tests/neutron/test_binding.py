@@ -338,6 +338,21 @@ class MixedCloudTest(base.NeutronTestCase):
         port = self.update(port, **{'binding:host_id': 'power1'})
         self.assertEqual('pvm_sea', port['binding:vif_type'])
 
+    def test_port_without_its_active_binding_cannot_be_bound(self):
+        port = self.port(self.vlan_network(187), 'power1')
+        bindings = f'ports/{port["id"]}/bindings'
+        self.request('POST', bindings, {'binding': {'host': 'power2'}})
+
+        self.request('DELETE', f'{bindings}/power1')
+        update = {'port': {'binding:host_id': 'power2'}}
+        self.request('PUT', f'ports/{port["id"]}', update, expected=(404,))
+        self.request('PUT', f'{bindings}/power2/activate', expected=(500,))
+        # Only as a new one.
+        self.request('DELETE', f'{bindings}/power2')
+        again = {'binding': {'host': 'power2'}}
+        active = self.request('POST', bindings, again)['binding']
+        self.assertEqual('ACTIVE', active['status'])
+
     def test_nova_gets_no_plugged_event(self):
         port = self.port(self.vlan_network(123))
 

@@ -14,14 +14,19 @@ import contextlib
 import dataclasses
 import types
 import unittest
+from unittest import mock
 
 import nova.conf
 from nova import exception as nova_exception
+from nova import objects
 from nova.network import model
+from nova.network import neutron
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.lpar import network_ports
 from nova_powervm.virt import instance_ports
+from tests.unit.virt import base
 
 CONF = nova.conf.CONF
 
@@ -157,3 +162,36 @@ class PluggingTest(unittest.TestCase):
         self.wait({'id': 'a', 'active': False})
 
         self.assertEqual([], self.asked)
+
+
+class UnboundPortsTest(base.NoDBTestCase):
+    """A live migration to host2 has not brought an instance of host1 there."""
+
+    def unbind(self, bound_to):
+        """Delete the bindings to the other host."""
+        instance = objects.Instance(uuid=uuids.instance, host='host1')
+        client = mock.Mock()
+        client.list_ports.return_value = {
+            'ports': [{'id': '2', 'binding:host_id': bound_to}]
+        }
+        with (
+            mock.patch.object(neutron, 'get_client', return_value=client),
+            mock.patch.object(neutron, 'API') as api,
+        ):
+            try:
+                instance_ports.unbind_ports(instance, 'host2')
+            finally:
+                (call,) = api().migrate_instance_start.call_args_list
+                self.assertEqual('host1', call.args[2].dest_compute)
+                delete = api().cleanup_instance_network_on_host
+                self.deleted = delete.mock_calls
+
+    def test_other_bindings_are_deleted(self):
+        self.unbind('host1')
+        self.assertEqual(1, len(self.deleted))
+
+    def test_binding_that_is_still_active_stays(self):
+        # Nova only logs that Neutron has failed.
+        with self.assertRaisesRegex(exception.PortsUnknown, 'to host host2'):
+            self.unbind('host2')
+        self.assertEqual([], self.deleted)
