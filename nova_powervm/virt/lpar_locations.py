@@ -131,7 +131,8 @@ class LparLocations:
                 reason='a live migration has brought it to this host already. '
                 f'{_CURE}',
             )
-        if sight is None and host != self._nodename:
+        # Nova records an instance on the destination only when it is there.
+        if sight is None and host not in (self._nodename, instance.host):
             self._check_there(instance, host)
 
     def _check_there(self, instance: Any, host: str) -> None:

@@ -83,16 +83,18 @@ class LocationsTest(base.NoDBTestCase):
         )
 
     def test_nobody_is_asked_without_need(self):
-        for destination, here in (
-            (None, None),
+        for destination, here, host in (
+            (None, None, 'host1'),
             # It is where Nova records it.
-            ('host2', RUNNING),
+            ('host2', RUNNING, 'host1'),
             # It was lost after it had arrived.
-            ('host1', None),
+            ('host1', None, 'host1'),
+            # So was its host, which it is evacuated from.
+            ('host2', None, 'host2'),
         ):
-            with self.subTest(destination=destination, here=here):
+            with self.subTest(destination=destination, here=here, host=host):
                 self.put(here, RUNNING)
-                self.check(destination)
+                self.check(destination, host)
                 self.assertEqual([], self.asked)
 
     def test_lpar_that_moves_or_has_left_is_left_alone(self):
