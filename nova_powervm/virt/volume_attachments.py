@@ -261,12 +261,15 @@ def delete_others(context: Any, instance: Any) -> None:
     """
     api = cinder.API()
     for disk in instance_volumes.recorded_disks(instance):
+        recorded = disk.attachment_id
         with _asking():
-            for found in api.attachment_get_all(
+            found = api.attachment_get_all(
                 context, instance.uuid, disk.volume_id
-            ):
-                if found['id'] != disk.attachment_id:
-                    api.attachment_delete(context, found['id'])
+            )
+            ids = {attachment['id'] for attachment in found}
+            # The server would lose a volume without any attachment.
+            for other in ids - {recorded} if recorded in ids else ():
+                api.attachment_delete(context, other)
 
 
 @contextlib.contextmanager

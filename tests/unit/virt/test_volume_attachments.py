@@ -267,6 +267,17 @@ class LostAttachmentsTest(test.NoDBTestCase):
         volume_attachments.replace_lost('host1', is_starting=is_starting)
         return self.disk.attachment_id
 
+    def test_what_is_not_recorded_is_deleted_if_the_rest_is_there(self):
+        present = [{'id': 'other'}]
+        self.cinder.attachment_get_all.return_value = present
+        volume_attachments.delete_others('context', self.instance)
+        self.cinder.attachment_delete.assert_not_called()
+        present.append({'id': 'gone'})
+        volume_attachments.delete_others('context', self.instance)
+        self.cinder.attachment_delete.assert_called_once_with(
+            'context', 'other'
+        )
+
     def test_server_in_error_gets_another_attachment(self):
         self.assertEqual('new', self.replace())
         self.cinder.attachment_create.assert_called_once_with(
