@@ -356,12 +356,25 @@ class Moves:
         if instance_records.is_being_shelved(instance):
             self._record_virtual_slots(instance, block_device_info)
         if not is_reverting and instance.host == self._host.nodename:
-            self._host.locations.check(instance)
+            self._check_location(instance)
         if not is_reverting or instance.host != self._host.nodename:
             self._removals.destroy(instance, destroy_disks, block_device_info)
             return
         with errors_out(_NOT_REVERTED), instance_records.unchanged(instance):
             self._leave_destination(context, instance, block_device_info)
+
+    def _check_location(self, instance: Any) -> None:
+        """Refuse to remove an instance whose LPAR may be on another host.
+
+        :raises nova.exception.InstancePowerOffFailure: It may. This is the one
+            error after which Nova does not take the ports of an instance away.
+        """
+        try:
+            self._host.locations.check(instance)
+        except exception.PowerVMError as error:
+            raise nova_exception.InstancePowerOffFailure(
+                reason=errors.for_users(error)
+            ) from error
 
     def _record_virtual_slots(
         self, instance: Any, block_device_info: Any

@@ -811,7 +811,11 @@ class UnsettledTest(UnsettledTestCase):
 
     @proofs.proves('operation.live-migrate')
     def story_killed_after_the_job_nothing_is_lost(self):
-        server = self.boot_live(volumes=1, request={'config_drive': True})
+        server = self.boot_live(
+            volumes=1,
+            networks=[{'port': self.make_port()['id']}],
+            request={'config_drive': True},
+        )
         before = self.whole(server, 'host1')
         (volume,) = self.volumes_of(server)
         self.kill_in(server, live_migrations.LiveMigrations, '_ending')
