@@ -73,7 +73,7 @@ class HardReboots:
         destination = system_metadata.live_migration(instance.system_metadata)
         allocations = self._host.allocations.find(instance)
         if destination is not None:
-            self._end_live_migration(instance, destination)
+            self._end_live_migration(instance, destination, network_info)
         has_moved = instance.migration_context is not None
         if has_moved:
             self._record_size(instance)
@@ -106,16 +106,17 @@ class HardReboots:
         slot_records.try_to_save(instance, outcome)
         renewal.complete()
         if destination is not None:
-            # The LPAR is here, perhaps as it has come back.
-            live_config_drives.insert(self._host, instance, network_info)
+            # The LPAR is here.
             system_metadata.write_live_migration(instance, None)
         if outcome.has_grown:
             _ROOT_GB.remove(instance.system_metadata)
         if has_moved:
             record_changes.drop_migration_context(instance)
 
-    def _end_live_migration(self, instance: Any, destination: str) -> None:
-        """Have the ports bound to this host alone.
+    def _end_live_migration(
+        self, instance: Any, destination: str, network_info: Any
+    ) -> None:
+        """Have the ports bound to this host alone; connect the config drive.
 
         If Neutron fails when an instance has arrived, Nova records it on its
         new host, and the ports stay bound to the old one.
@@ -125,6 +126,20 @@ class HardReboots:
             other = instance_records.live_source(instance)
         if other is not None:
             instance_ports.unbind_ports(instance, other)
+        if self._host.locations.here(translation.lpar_of(instance)) is None:
+            return
+        try:
+            # Before the guest restarts: it may need RMC for this.
+            live_config_drives.insert(self._host, instance, network_info)
+        except exception.PowerVMError as error:
+            LOG.error(
+                '%(consequence)s after the live migration: %(error)s',
+                {
+                    'consequence': 'The config drive is not connected',
+                    'error': error,
+                },
+                instance=instance,
+            )
 
     def describe_recorded(
         self,

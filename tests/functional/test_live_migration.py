@@ -37,6 +37,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import live_migration
 from nova_powervm.lpar import storage
 from nova_powervm.powervm import live_migration as jobs
+from nova_powervm.virt import live_config_drives
 from nova_powervm.virt import live_migrations
 from nova_powervm.virt import lpar_locations
 from nova_powervm.virt import system_metadata
@@ -870,10 +871,29 @@ class UnsettledTest(UnsettledTestCase):
         self.assert_right(server, before)
         # A reboot that comes before the cycle gives it its config drive, too.
         disks.eject(self.lpar_uuid(server))
-        system_metadata.write_live_migration(self.instance(server), 'host2')
+        self.mark_again(server)
         self.reboot_hard(server)
         self.assert_right(server, before)
+        # Nothing else depends on that.
+        self.mark_again(server)
+        self.control().clear_journal()
+        with mock.patch.object(
+            live_config_drives, 'insert', side_effect=self.fail_while_it_runs
+        ):
+            self.reboot_hard(server)
+        self.assertIn('drive is not connected', self.stdlog.logger.output)
+        self.assert_right(server, before)
         self.detach(server, volume)
+
+    def mark_again(self, server):
+        """Record that a live migration of a server has not ended."""
+        system_metadata.write_live_migration(self.instance(server), 'host2')
+
+    def fail_while_it_runs(self, *_):
+        """Fail to connect a config drive, before its guest is stopped."""
+        paths = ' '.join(entry['path'] for entry in self.control().journal())
+        self.assertNotIn('PowerOff', paths)
+        raise exception.RestError(action='connecting it', reason='it fails')
 
     @proofs.proves('operation.live-migrate')
     def story_killed_after_neutron_has_bound_its_ports_server_comes_back(self):
