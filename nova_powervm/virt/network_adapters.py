@@ -161,9 +161,11 @@ class NetworkAdapters:
     def detach(self, context: Any, instance: Any, vif: Any) -> None:
         """Disconnect a port if it is connected.
 
-        :raises nova.exception.InterfaceDetachFailed: The host refused.
+        :raises nova.exception.InterfaceDetachFailed: The host refused, or the
+            guest may run on another host with its adapter.
         """
         try:
+            self._host.locations.check(instance)
             outcome = self._run(operations.DETACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
