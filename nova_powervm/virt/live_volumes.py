@@ -54,6 +54,9 @@ LOG = logging.getLogger(__name__)
 #: others, Cinder may have failed while Nova took back what it had recorded
 #: (``_rollback_volume_bdms`` only warns of that).
 _COMPLETED = 'completed'
+#: The states of servers that a live migration may have left without their
+#: config drive: any of others, as of a rescue, is theirs.
+_MAY_LACK_DRIVE = (vm_states.ACTIVE, vm_states.ERROR)
 #: What to read of an instance: Nova makes config drives of what was read.
 _READ = (
     'system_metadata',
@@ -185,8 +188,8 @@ class LiveVolumes:
         if has_left:
             # It will come back.
             return False
-        if marked:
-            # Its config drive was disconnected for the migration.
+        if marked or instance.vm_state in _MAY_LACK_DRIVE:
+            # It was disconnected for the migration, before the mark is made.
             live_config_drives.insert(
                 self._host, instance, instance.get_network_info()
             )

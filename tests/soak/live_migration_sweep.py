@@ -219,9 +219,9 @@ class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
         tried = threading.Event()
         abort = _MANAGER.live_migration_abort
 
-        def abort_noted(*args):
+        def abort_noted(*args, **options):
             try:
-                return abort(*args)
+                return abort(*args, **options)
             finally:
                 tried.set()
 
@@ -266,9 +266,10 @@ class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
         """Begin with a server, and verify at the end that it is whole."""
         self._ended, self._off = set(), set()
         with self.subTest(f'{what} (seed {SEED})'):
+            port = self.make_port(next(_VLANS))['id']
             server = self.boot_live(
                 volumes=1,
-                networks=[{'port': self.make_port(next(_VLANS))['id']}],
+                networks=[{'port': port}],
                 request={'config_drive': True},
             )
             before = self.whole(server, _SOURCE)
@@ -281,6 +282,8 @@ class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
                 is_interrupted=what[-1] not in (_ABORTED, _UNDISTURBED),
             )
             self._delete_server(self.api.get_server(server['id']))
+            # There are only so many addresses.
+            del self.neutron._ports[port]
         # What a failed case has left.
         self.forget()
         self.cinder.volume_to_attachment.clear()
@@ -370,6 +373,10 @@ class LiveMigrationSweepTest(test_live_migration.UnsettledTestCase):
         self.release_allocations(server)
         (other,) = {*_HOSTS} - {recorded}
         self.remove_disks(other)
+        if self.media(other):
+            # What could not be removed goes at the next start.
+            self.restart_host(other)
+            self._run_periodics()
         if not is_interrupted:
             # Otherwise nobody may have told the host of the end.
             self.assertNotIn(before[2][0][2], self.vlans(other))

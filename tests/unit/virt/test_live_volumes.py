@@ -203,6 +203,14 @@ class LiveVolumesTest(test.NoDBTestCase):
         found = self.put_right(ours=paths(OWN), theirs=paths(FOREIGN))
         self.assertEqual((['ours'], ['theirs']), found)
 
+    def test_config_drive_comes_back_also_without_the_mark(self):
+        for state, inserted in (('error', 1), ('active', 1), ('rescued', 0)):
+            self.instance.vm_state = state
+            self.host.disks.insert.reset_mock()
+            self.put_right(ours=paths(OWN))
+            self.assertEqual(inserted, self.host.disks.insert.call_count)
+            self.volumes.note(uuids.instance)
+
     def test_only_unfinished_migrations_are_looked_at(self):
         self.move.status = 'completed'
         both = {'ours': paths(OWN), 'theirs': paths(FOREIGN)}
