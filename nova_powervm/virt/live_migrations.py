@@ -338,10 +338,11 @@ class LiveMigrations:
         Log errors instead of raising them: the guest runs here.
         """
         lpar_uuid = translation.lpar_of(instance)
-        with _logged(instance, 'The record of the live migration stays'):
-            system_metadata.write_live_migration(instance, None)
         with _logged(instance, 'The config drive is not connected'):
             live_config_drives.make(self._host, instance, network_info)
+            # Until it is connected, a hard reboot does that.
+            with _logged(instance, 'The record of the live migration stays'):
+                system_metadata.write_live_migration(instance, None)
         volumes = instance_volumes.identify_all(block_device_info)
         with _logged(instance, 'The disks cannot be read back'):
             if volumes:

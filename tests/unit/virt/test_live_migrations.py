@@ -29,7 +29,9 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
 from nova_powervm.virt import instance_volumes
+from nova_powervm.virt import live_config_drives
 from nova_powervm.virt import live_migrations
+from nova_powervm.virt import system_metadata
 
 #: Reads an object as a conductor does, and writes it again.
 _CONDUCTOR = """
@@ -145,3 +147,18 @@ class LiveMigrationsTest(test.NoDBTestCase):
                 nova_exception.MigrationPreCheckError, 'another version'
             ):
                 self.migrations.check_source(self.instance, data, None)
+
+    def test_record_stays_until_the_config_drive_is_connected(self):
+        """A hard reboot connects it as long as the record is there."""
+        problem = exception.RestError(action='uploading', reason='HTTP 500')
+        for error, writes in ((problem, 0), (None, 1)):
+            with (
+                mock.patch.object(
+                    live_config_drives, 'make', side_effect=error
+                ),
+                mock.patch.object(
+                    system_metadata, 'write_live_migration'
+                ) as write,
+            ):
+                self.migrations.finish(self.instance, [], None)
+            self.assertEqual(writes, write.call_count)
