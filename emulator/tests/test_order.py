@@ -266,6 +266,7 @@ POSTED = (
 NEWER = (
     'AssignAllResources',
     'AssociatedPersistentMemoryConfiguration',
+    'BaseVersion',
     'DefaultProfileName',
     'DynamicLogicalPartitionVIOSCapable',
     'HardwareAcceleratorQoS',

@@ -119,8 +119,7 @@ class LparLocations:
             raise exception.LparElsewhere(
                 state=sight.state,
                 reason='its live migration has failed, and the host cannot '
-                'clean up while the other one is down. nova-compute has it '
-                'try again every minute'
+                'clean up while the other is down. nova-compute keeps trying'
                 if sight.is_to_recover
                 else 'it is being migrated live. Wait for the end, or abort '
                 'the migration',

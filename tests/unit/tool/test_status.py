@@ -224,7 +224,7 @@ def rows():
 def used_by(module):
     """Return the codes that a module names, or that its base class sets."""
     source = inspect.getsource(module)
-    named = set(re.findall(r'exit_codes\.([A-Z_]+)', source))
+    named = set(re.findall(r'exit_codes\.([A-Z_]+)', source)) - {'TABLE'}
     if 'self.is_agreed(' in source:
         named.add('REFUSED')
     return {getattr(exit_codes, name) for name in named}
