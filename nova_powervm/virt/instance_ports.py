@@ -139,6 +139,22 @@ def _report_unplugged(
     LOG.warning('%s The instance is started nevertheless.', failure)
 
 
+@contextlib.contextmanager
+def _asking_neutron(instance: Any) -> Iterator[None]:
+    """Translate errors: Nova's network API passes on any of Neutron's client.
+
+    :raises exception.PortsUnknown: Neutron did not answer.
+    """
+    try:
+        yield
+    except exception.PortsUnknown:
+        raise
+    except Exception as error:
+        raise exception.PortsUnknown(
+            instance_uuid=instance.uuid, reason=error
+        ) from error
+
+
 def fetch_ports(
     instance: Any, nodename: str
 ) -> tuple[network_ports.Port, ...]:
@@ -158,7 +174,7 @@ def fetch_ports(
     :raises exception.PortsUnknown: Neutron gave no reliable answer.
     """
     context = nova_context.get_admin_context()
-    try:
+    with _asking_neutron(instance):
         network_info = neutron.API().get_instance_nw_info(
             context, instance, force_refresh=True
         )
@@ -171,13 +187,6 @@ def fetch_ports(
         if is_unbound and instance.host == nodename:
             return ports(bind_ports(instance, nodename))
         return present
-    except exception.PortsUnknown:
-        raise
-    except Exception as error:
-        # Nova's network API passes on any error of Neutron's client.
-        raise exception.PortsUnknown(
-            instance_uuid=instance.uuid, reason=error
-        ) from error
 
 
 def _shows_bindings(context: Any, nodename: str) -> bool:
@@ -205,14 +214,9 @@ def bind_ports(instance: Any, nodename: str) -> Any:
     """
     context = nova_context.get_admin_context()
     api = neutron.API()
-    try:
+    with _asking_neutron(instance):
         api.setup_instance_network_on_host(context, instance, nodename)
         return api.get_instance_nw_info(context, instance, force_refresh=True)
-    except Exception as error:
-        # Nova's network API passes on any error of Neutron's client.
-        raise exception.PortsUnknown(
-            instance_uuid=instance.uuid, reason=error
-        ) from error
 
 
 def unbind_ports(instance: Any, host: str) -> None:
@@ -232,7 +236,7 @@ def unbind_ports(instance: Any, host: str) -> None:
         return
     context = nova_context.get_admin_context()
     api = neutron.API()
-    try:
+    with _asking_neutron(instance):
         api.migrate_instance_start(
             context, instance, objects.Migration(dest_compute=instance.host)
         )
@@ -243,13 +247,6 @@ def unbind_ports(instance: Any, host: str) -> None:
                 reason=f'ports are still bound to host {host}',
             )
         api.cleanup_instance_network_on_host(context, instance, host)
-    except exception.PortsUnknown:
-        raise
-    except Exception as error:
-        # Nova's network API passes on any error of Neutron's client.
-        raise exception.PortsUnknown(
-            instance_uuid=instance.uuid, reason=error
-        ) from error
 
 
 def _has_ports_of(context: Any, instance: Any, host: str) -> bool:
